@@ -1,0 +1,45 @@
+// Strict YAML 1.2 with source positions. What yaml-cpp lets pass and people get hurt by is an error here: duplicate
+// keys, an unterminated quote, alias bombs, documents too large or too deep, tabs as indentation, several documents.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "orchestrator/base/error.hpp"
+#include "orchestrator/base/value.hpp"
+
+namespace millwright {
+
+enum class YamlKind { null, scalar, sequence, mapping };
+
+// An immutable tree; copies are cheap enough for configuration and may be read from any thread.
+struct YamlNode {
+  YamlKind kind = YamlKind::null;
+  SourceMark mark;              // of the node's first character
+  std::string tag;              // "!secret", "!vault"; empty for plain YAML
+  std::string text;             // scalars: as written, quotes and escapes resolved
+  bool quoted = false;          // scalars: quoted, or a block scalar; never a number, boolean or null then
+  std::vector<YamlNode> items;  // sequences
+  std::vector<std::pair<YamlNode, YamlNode>> entries;  // mappings, in the order of the file; keys are scalars
+
+  const YamlNode* find(std::string_view key) const;  // mapping lookup; nullptr when absent or no mapping
+  // YAML 1.2 core schema: true/false, null/~, integers (0x, 0o too), floats; YAML 1.1's yes/no/on/off stay strings.
+  Value to_value() const;
+};
+
+struct YamlLimits {
+  std::size_t max_bytes = 8u << 20;
+  std::size_t max_depth = 64;
+  std::size_t max_nodes = 500'000;  // after aliases are expanded
+};
+
+// All errors found, at least one, or the document. An empty document is a null node. `file` is used in messages only.
+tl::expected<YamlNode, std::vector<Error>> parse_yaml(std::string_view text, const std::string& file,
+                                                      const YamlLimits& limits = {});
+// Reads the file first; an unreadable file is an io error.
+tl::expected<YamlNode, std::vector<Error>> load_yaml(const std::string& path, const YamlLimits& limits = {});
+
+}  // namespace millwright

@@ -1,0 +1,102 @@
+// The engine: schedules (step, host) pairs over the graph, asks, plans, acts, verifies, remedies, rolls back, resumes.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inventory/inventory.hpp"
+#include "orchestrator/base/clock.hpp"
+#include "orchestrator/base/event.hpp"
+#include "orchestrator/journal/journal.hpp"
+#include "orchestrator/playbook/playbook.hpp"
+#include "orchestrator/transport/connection.hpp"
+#include "steps/contract/step.hpp"
+
+namespace millwright {
+
+// Exit codes of the program (docs/design.md, section 10).
+enum class ExitCode : int {
+  done = 0,
+  usage = 1,
+  failed = 2,
+  rolled_back = 3,
+  unreachable = 4,
+  rollback_incomplete = 5,
+  inconclusive = 6,
+  lock_held = 7,
+  stale = 8,
+  interrupted = 130,
+};
+
+// All are borrowed and must outlive the engine; all are safe for concurrent use.
+struct EngineServices {
+  Connector* connector = nullptr;
+  Journal* journal = nullptr;
+  EventSink* sink = nullptr;
+  Clock* clock = nullptr;
+  HttpClient* http = nullptr;
+  const StepRegistry* registry = nullptr;
+  const RemedyAdvisor* remedies = nullptr;
+};
+
+// One host of the play with everything it needs; also what the journal keeps to resume.
+struct PlayHost {
+  Target target;
+  Value vars = Value::object();  // merged by precedence, without -e
+  std::vector<std::string> groups;
+};
+
+enum class Mode { apply, plan };  // plan: ask and plan only, change nothing
+
+struct RunOptions {
+  Mode mode = Mode::apply;
+  int forks = 50;                 // hosts at once
+  std::vector<std::string> tags;  // only steps with one of these (and what provides their node); empty: all
+  std::vector<std::string> skip_tags;
+  std::string start_at;      // step id; earlier ones are taken as done (their outputs are asked)
+  bool no_rollback = false;  // leave failures as they are
+  Milliseconds lock_wait{0};
+  std::string why;  // shown to others who meet the lock
+};
+
+struct HostSummary {
+  std::string host;
+  std::string state;  // ok | changed | failed | rolled_back | rollback_incomplete | unreachable | cancelled
+  int ok = 0, changed = 0, failed = 0, skipped = 0, unknown = 0;
+};
+
+struct RunSummary {
+  std::string run;
+  ExitCode exit = ExitCode::done;
+  std::string sentence;
+  std::vector<HostSummary> hosts;
+  std::vector<std::string> remaining;  // after an incomplete rollback: what is not as before
+  std::string cured_by;
+};
+
+// Set from a signal handler (lock-free). 0: go on; 1: finish running actions, start no more; 2: stop now.
+using InterruptLevel = std::atomic<int>;
+
+class Engine {
+ public:
+  Engine(EngineServices services, const InterruptLevel& interrupt);
+  // Errors are those that prevent a run from starting; what happens on nodes is in the summary and the events.
+  Result<RunSummary> run(const Playbook& playbook, const std::string& playbook_text, const Value& inputs,
+                         const std::vector<PlayHost>& hosts, const RunOptions& options);
+  // Goes on with a run that was killed or interrupted: registered values restored, finished steps asked again.
+  Result<RunSummary> resume(const std::string& run, const RunOptions& options);
+  // Takes a run back: completed actions in reverse order of completion. `hosts` empty: all of the run.
+  Result<RunSummary> rollback(const std::string& run, const std::vector<std::string>& hosts, const RunOptions& options);
+  // Takes back a run of which only the node knows (journal lost, or another controller's).
+  Result<RunSummary> rollback_from_node(const PlayHost& host, const std::string& run, const RunOptions& options);
+
+ private:
+  EngineServices services_;
+  const InterruptLevel& interrupt_;
+};
+
+}  // namespace millwright

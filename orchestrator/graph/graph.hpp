@@ -1,0 +1,39 @@
+// The step graph: which step waits for which. Pure; knows neither hosts nor YAML.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/base/error.hpp"
+
+namespace millwright {
+
+struct GraphNode {
+  std::string id;
+  std::string label;  // second line in pictures: what it uses
+  std::vector<std::string> needs;
+  std::vector<std::string> needs_all_hosts;  // cross-host edges, drawn dashed
+  std::string group;                         // drawn as a box around its nodes: the container they run in
+  std::string state;  // ok | changed | failed | skipped | ...; empty: not run. Colours the picture.
+};
+
+class StepGraph {
+ public:
+  // Unknown needs and cycles are errors; a cycle is named in full: "a -> b -> a".
+  static Result<StepGraph> build(std::vector<GraphNode> nodes);
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+  std::vector<std::size_t> order() const;                       // topological, ties in the order of the file
+  std::vector<std::size_t> dependents(std::size_t node) const;  // transitive, in topological order
+  std::vector<std::size_t> between(std::size_t from,
+                                   std::size_t to) const;  // nodes on any path, both included, in order
+
+  std::string to_dot(const std::string& title) const;
+  std::string to_mermaid(const std::string& title) const;
+
+ private:
+  std::vector<GraphNode> nodes_;
+  std::vector<std::vector<std::size_t>> needs_, needed_by_;
+};
+
+}  // namespace millwright
