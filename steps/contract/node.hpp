@@ -47,6 +47,9 @@ class StepNode {
                              const std::function<void(std::uint64_t, std::uint64_t)>& progress = {}) = 0;
   virtual Result<std::string> read(const std::string& path, std::uint64_t max_bytes) = 0;
   virtual Result<std::unique_ptr<NodeTunnel>> tunnel(const std::string& host, int port) = 0;
+  // Drops the connection and logs in again, trying until it works or `deadline` has passed (timeout). For steps after
+  // which the node is known to go away: a reboot. In a container: the host's connection first, then the hop.
+  virtual Result<void> reconnect(Milliseconds deadline) = 0;
 };
 
 }  // namespace millwright

@@ -21,21 +21,30 @@ std::string_view to_string(ValueType type);
 enum class Need { required, optional };
 enum class Secrecy { open, secret };  // a secret input is redacted wherever it would be shown
 
+// Members have initializers so that designated ones ({.name = "state", .doc = "..."}) compile without warnings.
 struct InputSpec {
-  std::string name;
+  std::string name{};
   ValueType type = ValueType::string;
   Need need = Need::optional;
-  Value default_value;              // null: no default
-  std::vector<std::string> one_of;  // strings only; empty: anything
-  std::string doc;                  // one or two sentences
+  Value default_value{};              // null: no default
+  std::vector<std::string> one_of{};  // strings only; empty: anything
+  std::string doc{};                  // one or two sentences
   Secrecy secrecy = Secrecy::open;
-  std::vector<InputSpec> fields;  // for mappings: the known keys; empty: any
+  std::vector<InputSpec> fields{};  // for mappings: the known keys; empty: any
+  // The value is the path of a file on the controller. The playbook layer makes a relative one absolute, from the
+  // folder of the playbook that the step stands in, before the step kind sees it.
+  bool controller_file = false;
+  // For a controller_file: the input that receives its text as a template. The playbook layer reads the file when it
+  // loads the playbook (so the path must be constant there), compiles its text like a block scalar whose marks are
+  // the file's own, and puts it under this name into the step's `with`. So names in it are checked by lint and
+  // rendered in the step's scope, and the step kind only ever sees text. Empty: the file is not rendered.
+  std::string rendered_into{};
 };
 
 struct OutputSpec {
-  std::string name;
+  std::string name{};
   ValueType type = ValueType::string;
-  std::string doc;
+  std::string doc{};
 };
 
 struct Signature {
