@@ -1,0 +1,43 @@
+#include "orchestrator/base/source_text.hpp"
+
+#include <algorithm>
+
+namespace millwright {
+
+SourceText::SourceText(std::string_view text, std::string file) : text_(text), file_(std::move(file)), starts_{0} {
+  for (std::size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) {
+    starts_.push_back(at + 1);
+  }
+}
+
+std::string_view SourceText::line(int number) const {
+  if (number < 1 || number > line_count()) return {};
+  const std::size_t from = starts_[static_cast<std::size_t>(number) - 1];
+  std::size_t to = std::min(text_.find('\n', from), text_.size());
+  if (to > from && text_[to - 1] == '\r') --to;
+  return text_.substr(from, to - from);
+}
+
+std::size_t SourceText::offset(int line, int column) const {
+  if (line < 1) return 0;
+  if (line > line_count()) return text_.size();
+  const std::size_t start = starts_[static_cast<std::size_t>(line) - 1];
+  return std::min(start + static_cast<std::size_t>(std::max(column, 1)) - 1, text_.size());
+}
+
+SourceMark SourceText::mark(std::size_t offset, std::size_t length) const {
+  const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
+  const auto number = static_cast<int>(next - starts_.begin());
+  const std::size_t column = offset - *(next - 1);
+  const std::string_view shown = line(number);
+  const std::size_t left = shown.size() > column ? shown.size() - column : 1;
+  SourceMark mark;
+  mark.file = file_;
+  mark.line = number;
+  mark.column = static_cast<int>(column) + 1;
+  mark.length = static_cast<int>(std::clamp<std::size_t>(length, 1, left));
+  if (shown.size() <= kLongestShownLine) mark.line_text = std::string(shown);
+  return mark;
+}
+
+}  // namespace millwright
