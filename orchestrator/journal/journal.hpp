@@ -39,7 +39,7 @@ struct UndoRecord {
   std::string title;  // of the action
   std::string undo_title;
   std::string script;      // empty: irreversible
-  std::string remote_dir;  // on the node: /var/lib/millwright/runs/<run>/<seq>-<step>
+  std::string remote_dir;  // on the node: /var/lib/millwright/runs/<run>/<seq>-<step>; add_undo fills in "{seq}"
   UndoState state = UndoState::pending;
   std::uint64_t completed = 0;  // order of completion; 0 while pending. Rollback goes through this backwards.
 };
