@@ -183,7 +183,11 @@ Error unknown_input(const std::vector<InputSpec>& specs, const std::string& key,
   for (const InputSpec& spec : specs) names.push_back(spec.name);
   Error error = make_error(ErrorKind::invalid, fmt::format("unknown input '{}' of {}", key, owner));
   const std::string takes = names.empty() ? "it takes none" : "it takes: " + join(names, ", ");
-  const auto near = nearest(key, names);
+  auto near = nearest(key, names);
+  for (const InputSpec& spec : specs) {
+    const auto& others = spec.known_elsewhere_as;
+    if (std::find(others.begin(), others.end(), key) != others.end()) near = spec.name;
+  }
   error.hint = near ? fmt::format("did you mean '{}'? {}", *near, "I" + takes.substr(1)) : takes;
   return error;
 }

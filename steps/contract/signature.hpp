@@ -39,6 +39,8 @@ struct InputSpec {
   // the file's own, and puts it under this name into the step's `with`. So names in it are checked by lint and
   // rendered in the step's scope, and the step kind only ever sees text. Empty: the file is not rendered.
   std::string rendered_into{};
+  // Names that people bring from other tools ("dest" for "path"): not accepted, but suggested.
+  std::vector<std::string> known_elsewhere_as{};
 };
 
 struct OutputSpec {

@@ -1,0 +1,18 @@
+// command: runs shell text or an argument list, with guards that make it converge.
+#pragma once
+
+#include "steps/contract/step.hpp"
+
+namespace millwright {
+
+class CommandStep final : public StepKind {
+ public:
+  const Signature& signature() const override;
+  std::vector<Error> check(const Inputs& inputs) const override;
+  std::vector<Question> ask(const Inputs& inputs) const override;
+  Result<Change> plan(const Inputs& inputs, const Answers& answers) const override;
+  Result<Value> outputs(const Inputs& inputs, const Answers& answers,
+                        const std::vector<ActionResult>& results) const override;
+};
+
+}  // namespace millwright

@@ -1,0 +1,15 @@
+#include "steps/core/register.hpp"
+
+#include "steps/core/assert.hpp"
+#include "steps/core/command.hpp"
+#include "steps/core/script.hpp"
+
+namespace millwright {
+
+void register_core_steps(StepRegistry& registry) {
+  registry.add(std::make_unique<CommandStep>());
+  registry.add(std::make_unique<ScriptStep>());
+  registry.add(std::make_unique<AssertStep>());
+}
+
+}  // namespace millwright
