@@ -47,11 +47,15 @@ class Inventory {
   // From ansible_* (and our own plain names host, port, user, identity_file, become...) variables.
   Result<Target> target(const std::string& host) const;
 
+  // What was read but may not be meant: an encrypted file that was skipped, a group and a host of one name.
+  std::vector<std::string> warnings() const;
+
   Value to_json() const;        // as `ansible-inventory --list`
   std::string to_tree() const;  // as `ansible-inventory --graph`
 
+  struct Data;  // internal to inventory/
+
  private:
-  struct Data;
   std::shared_ptr<const Data> data_;
 };
 
