@@ -2,13 +2,17 @@
 
 #include "steps/core/assert.hpp"
 #include "steps/core/command.hpp"
+#include "steps/core/file.hpp"
 #include "steps/core/script.hpp"
+#include "steps/core/template.hpp"
 
 namespace millwright {
 
 void register_core_steps(StepRegistry& registry) {
   registry.add(std::make_unique<CommandStep>());
   registry.add(std::make_unique<ScriptStep>());
+  registry.add(std::make_unique<FileStep>());
+  registry.add(std::make_unique<TemplateStep>());
   registry.add(std::make_unique<AssertStep>());
 }
 

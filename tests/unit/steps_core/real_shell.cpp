@@ -91,7 +91,7 @@ std::map<std::string, std::string> RealShell::tree() const {
   std::map<std::string, std::string> out;
   out["."] = describe(root_);
   for (const auto& entry : fs::recursive_directory_iterator(root_)) {
-    out[fs::relative(entry.path().parent_path(), root_) / entry.path().filename()] = describe(entry.path());
+    out[entry.path().lexically_relative(root_).string()] = describe(entry.path());
   }
   return out;
 }

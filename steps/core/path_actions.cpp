@@ -1,0 +1,308 @@
+#include "steps/core/path_actions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/base/units.hpp"
+
+namespace millwright::core {
+
+namespace {
+
+// One line that says all that an undo has to compare. Links have no mode or owner worth keeping.
+constexpr std::string_view kStateFunction = R"sh(mw_state() {
+  if [ -L "$1" ]; then printf 'link %s\n' "$(readlink "$1")"
+  elif [ -d "$1" ]; then printf 'directory %s\n' "$(stat -c '%a %u %g' "$1")"
+  elif [ -f "$1" ]; then
+    mw_sum=$(sha256sum <"$1") || return 1
+    printf 'file %s %s\n' "$(stat -c '%a %u %g' "$1")" "${mw_sum%% *}"
+  elif [ -e "$1" ]; then printf 'other %s\n' "$(stat -c '%F' "$1")"
+  else echo absent
+  fi
+}
+)sh";
+
+std::string header(std::string_view path) {
+  return fmt::format("set -eu\numask 077\np={}\n{}", shell_quote(path), kStateFunction);
+}
+
+// The marker `state` appears last: without it nothing was done yet, and undo has nothing to do.
+std::string save_script(std::string_view path, std::string_view keep) {
+  return fmt::format("{}mw_state \"$p\" >\"$MW_SAVE/state.new\"\n{}mv -f \"$MW_SAVE/state.new\" \"$MW_SAVE/state\"\n",
+                     header(path), keep);
+}
+
+// `undone` makes undo harmless the second time, also when an earlier action of the same change was taken back since.
+constexpr std::string_view kUndoneBefore = "[ ! -e \"$MW_SAVE/undone\" ] || exit 0\n";
+constexpr std::string_view kUndoneNow = ": >\"$MW_SAVE/undone\"\n";
+
+std::string undo_script(std::string_view path, std::string_view body) {
+  std::string out = header(path);
+  out +=
+      "mw_refuse() {\n"
+      "  echo \"$p $1, so it stays; what was there before is kept in $MW_SAVE\" >&2\n"
+      "  exit 65\n"
+      "}\n"
+      "[ -f \"$MW_SAVE/state\" ] || exit 0\n";
+  out += kUndoneBefore;
+  out +=
+      "before=$(cat \"$MW_SAVE/state\")\n"
+      "now=$(mw_state \"$p\")\n"
+      "[ \"$now\" != \"$before\" ] || exit 0\n";
+  return out.append(body).append(kUndoneNow);
+}
+
+std::string attribute_commands(const std::string& path, const Attributes& wanted) {
+  const std::string quoted = shell_quote(path);
+  std::string out;
+  if (!wanted.owner.empty()) out += fmt::format("chown -- {} {}\n", shell_quote(wanted.owner), quoted);
+  if (!wanted.group.empty()) out += fmt::format("chgrp -- {} {}\n", shell_quote(wanted.group), quoted);
+  // Last, since changing the owner clears the set-user bit.
+  if (!wanted.mode.empty()) out += fmt::format("chmod -- {} {}\n", wanted.mode, quoted);
+  return out;
+}
+
+std::string four_digits(std::string mode) {
+  if (mode.size() < 4) mode.insert(0, 4 - mode.size(), '0');
+  return mode;
+}
+
+std::string as_stat_prints(const std::string& mode) {
+  const std::size_t zeros = std::min(mode.find_first_not_of('0'), mode.size() - 1);
+  return mode.substr(zeros);
+}
+
+void read_state_line(const std::string& line, PathState& state) {
+  const std::vector<std::string> words = split(line, ' ');
+  if (words[0] == "link") {
+    state.type = PathType::link;
+    state.target = line.size() > 5 ? line.substr(5) : "";
+  } else if (words[0] == "other") {
+    state.type = PathType::other;
+    state.kind = line.size() > 6 ? line.substr(6) : "";
+  } else if (words.size() >= 4) {
+    state.type = words[0] == "file" ? PathType::file : PathType::directory;
+    state.mode = four_digits(words[1]);
+    state.uid = words[2];
+    state.gid = words[3];
+    if (words.size() > 4) state.sha256 = words[4];
+  }
+}
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::string_view to_string(PathType type) {
+  switch (type) {
+    case PathType::absent:
+      return "absent";
+    case PathType::file:
+      return "file";
+    case PathType::directory:
+      return "directory";
+    case PathType::link:
+      return "link";
+    case PathType::other:
+      return "other";
+  }
+  return "other";
+}
+
+std::string path_state_script(std::string_view path, TreeSize tree) {
+  std::string out = fmt::format("p={}\n{}", shell_quote(path), kStateFunction);
+  out += R"sh(mw_state "$p" || exit 1
+if [ -L "$p" ]; then :
+elif [ -f "$p" ] || [ -d "$p" ]; then
+  stat -c 'owner %U
+group %G' "$p"
+  if [ -f "$p" ]; then stat -c 'size %s' "$p"; fi
+elif [ ! -e "$p" ]; then
+  d=${p%/*}
+  while [ -n "$d" ] && [ ! -e "$d" ] && [ ! -L "$d" ]; do d=${d%/*}; done
+  if [ -d "${d:-/}" ]; then echo "ancestor folder ${d:-/}"; else echo "ancestor file $d"; fi
+fi
+)sh";
+  if (tree == TreeSize::ask) {
+    out +=
+        "if [ -d \"$p\" ] && [ ! -L \"$p\" ]; then\n"
+        "  kib=$(du -sk -- \"$p\" 2>/dev/null) || true\n"
+        "  echo \"kib ${kib%%[!0-9]*}\"\n"
+        "fi\n";
+  }
+  return out;
+}
+
+Result<PathState> parse_path_state(const Answer& answer, std::string_view path) {
+  const std::vector<std::string> lines = split_lines(answer.out);
+  if (!answer.ok() || lines.empty()) {
+    Error error = make_error(ErrorKind::refused, fmt::format("cannot look at {}", path));
+    error.hint = "the step's user may not read it (become: true?), or stat and sha256sum are missing";
+    error.detail = answer.err;
+    return fail(std::move(error));
+  }
+  PathState state;
+  read_state_line(lines[0], state);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (starts_with(line, "owner ")) state.owner = line.substr(6);
+    if (starts_with(line, "group ")) state.group = line.substr(6);
+    if (starts_with(line, "size ")) state.size = number(line.substr(5));
+    if (starts_with(line, "kib ")) state.size = number(line.substr(4)) * 1024;
+    if (starts_with(line, "ancestor folder ")) state.ancestor = line.substr(16);
+    if (starts_with(line, "ancestor file ")) {
+      state.ancestor = line.substr(14);
+      state.ancestor_is_folder = false;
+    }
+  }
+  return state;
+}
+
+Action write_action(const FilePlacement& file, const std::string& sha256, const PathState& before) {
+  const bool fresh = before.type == PathType::absent;
+  Action action;
+  action.title = (fresh ? "create " : "write ") + file.path;
+  action.files.push_back(file);
+  action.save = save_script(file.path, "if [ -f \"$p\" ]; then cp -p -- \"$p\" \"$MW_SAVE/content\"; fi\n");
+  action.undo = undo_script(file.path, fmt::format(R"sh(case $now in
+  "file "*" {}") ;;
+  absent) mw_refuse "was removed by someone else since" ;;
+  *) mw_refuse "was changed by someone else since" ;;
+esac
+case $before in
+  absent) rm -f -- "$p" ;;
+  *)
+    cp -p -- "$MW_SAVE/content" "$p.millwright-restoring"
+    mv -f -- "$p.millwright-restoring" "$p"
+    ;;
+esac
+)sh",
+                                                   sha256));
+  action.undo_title = (fresh ? "remove " : "restore the old ") + file.path;
+  return action;
+}
+
+Action attributes_action(const std::string& path, const Attributes& wanted, const PathState& before) {
+  std::vector<std::string> words;
+  if (!wanted.mode.empty()) words.push_back("mode " + wanted.mode);
+  if (!wanted.owner.empty()) words.push_back("owner " + wanted.owner);
+  if (!wanted.group.empty()) words.push_back("group " + wanted.group);
+  Action action;
+  action.title = fmt::format("set {} of {}", join(words, ", "), path);
+  action.script = attribute_commands(path, wanted);
+  action.save = save_script(path, "");
+  const std::string own = wanted.mode.empty() ? before.mode : wanted.mode;
+  // chown clears the set-user and set-group bits: that, too, is a state that the action leaves when it ran half.
+  std::string cleared = before.mode;
+  if (cleared.size() == 4) cleared[0] = static_cast<char>('0' + ((cleared[0] - '0') & 1));
+  action.undo = undo_script(path, fmt::format(R"sh(kind=${{before%% *}}
+[ "${{now%% *}}" = "$kind" ] || mw_refuse "is no $kind any more"
+mw_mode() {{ set -- $1; echo "$2"; }}
+mw_owner() {{ set -- $1; echo "$3:$4"; }}
+case $(mw_mode "$now") in
+  "$(mw_mode "$before")" | {} | {}) ;;
+  *) mw_refuse "got another mode from someone else since" ;;
+esac
+chown -- "$(mw_owner "$before")" "$p"
+chmod -- "$(mw_mode "$before")" "$p"
+)sh",
+                                              as_stat_prints(own), as_stat_prints(cleared)));
+  action.undo_title =
+      fmt::format("set mode {} and owner {}:{} of {} again", before.mode, before.owner, before.group, path);
+  return action;
+}
+
+Action folder_action(const std::string& path, const Attributes& wanted) {
+  Action action;
+  action.title = "make folder " + path;
+  action.script = fmt::format("umask 022\nmkdir -p -- {}\n", shell_quote(path)) + attribute_commands(path, wanted);
+  action.save = header(path) +
+                ": >\"$MW_SAVE/made.new\"\n"
+                "d=$p\n"
+                "while [ -n \"$d\" ] && [ ! -e \"$d\" ] && [ ! -L \"$d\" ]; do\n"
+                "  printf '%s\\n' \"$d\" >>\"$MW_SAVE/made.new\"\n"
+                "  d=${d%/*}\n"
+                "done\n"
+                "mv -f \"$MW_SAVE/made.new\" \"$MW_SAVE/made\"\n";
+  action.undo = "set -eu\n[ -f \"$MW_SAVE/made\" ] || exit 0\n";
+  action.undo.append(kUndoneBefore)
+      .append(R"sh(while IFS= read -r d; do
+  [ -e "$d" ] || [ -L "$d" ] || continue
+  if [ -L "$d" ] || [ ! -d "$d" ]; then
+    echo "$d is no folder any more: someone else replaced it, so it stays" >&2
+    exit 65
+  fi
+  rmdir -- "$d" 2>/dev/null || {
+    echo "the folder $d holds something that came later, so it stays" >&2
+    exit 65
+  }
+done <"$MW_SAVE/made"
+)sh")
+      .append(kUndoneNow);
+  action.undo_title = "remove the folder " + path + " if it is empty";
+  return action;
+}
+
+Action link_action(const std::string& path, const std::string& target, const PathState& before) {
+  Action action;
+  action.title = fmt::format("link {} to {}", path, target);
+  action.script = fmt::format("ln -sfn -- {} {}\n", shell_quote(target), shell_quote(path));
+  action.save = save_script(path, "");
+  action.undo = undo_script(path, fmt::format("ours={}\n", shell_quote("link " + target)) + R"sh(case $now in
+  "$ours") ;;
+  absent) ;;
+  *) mw_refuse "was changed by someone else since" ;;
+esac
+case $before in
+  "link "*) ln -sfn -- "${before#link }" "$p" ;;
+  *) rm -f -- "$p" ;;
+esac
+)sh");
+  action.undo_title = before.type == PathType::link ? fmt::format("link {} to {} again", path, before.target)
+                                                    : "remove the link " + path;
+  return action;
+}
+
+Action remove_action(const std::string& path, const PathState& before) {
+  Action action;
+  const bool tree = before.type == PathType::directory;
+  action.title = tree ? fmt::format("remove folder {} ({})", path, format_size(before.size)) : "remove " + path;
+  action.undo_title = "put " + path + " back";
+  const std::string refuse_unless_absent = "[ \"$now\" = absent ] || mw_refuse \"is something else by now\"\n";
+  if (tree) {
+    action.save = save_script(path, "tar -cpf \"$MW_SAVE/tree.tar\" -C \"$p\" .\n");
+    action.script = fmt::format(
+        "p={}\n"
+        "rm -rf -- \"$p.millwright-removing\"\n"
+        "mv -- \"$p\" \"$p.millwright-removing\"\n"
+        "rm -rf -- \"$p.millwright-removing\"\n",
+        shell_quote(path));
+    action.undo = undo_script(path, refuse_unless_absent +
+                                        "rm -rf -- \"$p.millwright-removing\" \"$p.millwright-restoring\"\n"
+                                        "mkdir -- \"$p.millwright-restoring\"\n"
+                                        "tar -xpf \"$MW_SAVE/tree.tar\" -C \"$p.millwright-restoring\"\n"
+                                        "mv -- \"$p.millwright-restoring\" \"$p\"\n");
+    return action;
+  }
+  action.save = save_script(path, before.type == PathType::file ? "cp -p -- \"$p\" \"$MW_SAVE/content\"\n" : "");
+  action.script = fmt::format("rm -f -- {}\n", shell_quote(path));
+  action.undo = undo_script(path, refuse_unless_absent + R"sh(case $before in
+  "link "*) ln -s -- "${before#link }" "$p" ;;
+  *)
+    cp -p -- "$MW_SAVE/content" "$p.millwright-restoring"
+    mv -f -- "$p.millwright-restoring" "$p"
+    ;;
+esac
+)sh");
+  return action;
+}
+
+}  // namespace millwright::core

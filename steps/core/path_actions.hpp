@@ -1,0 +1,52 @@
+// The state of one path on a node, and the actions that change it, each with a save and an undo that puts exactly that
+// state back. Shared by `file` and `template`; of use to any step kind that places files.
+//
+// Pure functions; may be used from any thread. Paths are absolute, without newline, without a trailing slash.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "steps/contract/change.hpp"
+
+namespace millwright::core {
+
+enum class PathType { absent, file, directory, link, other };
+std::string_view to_string(PathType type);
+
+struct PathState {
+  PathType type = PathType::absent;
+  std::string mode;  // "0644"; files and directories
+  std::string uid, gid, owner, group;
+  std::uint64_t size = 0;  // bytes; of a directory what `du` says, where that was asked
+  std::string sha256;      // files
+  std::string target;      // links
+  std::string kind;        // of `other`: "fifo", "socket" ...
+  std::string ancestor;    // absent: the nearest folder above that exists, or what is in the way of it
+  bool ancestor_is_folder = true;
+};
+
+enum class TreeSize { ask, skip };  // walking a directory takes time
+
+// Shell text that prints the state; `parse_path_state` reads it. Needs stat -c and sha256sum (coreutils or busybox).
+std::string path_state_script(std::string_view path, TreeSize tree);
+Result<PathState> parse_path_state(const Answer& answer, std::string_view path);
+
+// What should be so; empty members are left as they are.
+struct Attributes {
+  std::string mode, owner, group;
+};
+
+// Writes content over a file or where nothing is. `sha256` is that of the content.
+Action write_action(const FilePlacement& file, const std::string& sha256, const PathState& before);
+// Sets mode, owner and group of a file or directory.
+Action attributes_action(const std::string& path, const Attributes& wanted, const PathState& before);
+// Makes a folder and the missing ones above it (0755); the attributes are the last one's.
+Action folder_action(const std::string& path, const Attributes& wanted);
+// Makes a symbolic link, or points an existing one elsewhere.
+Action link_action(const std::string& path, const std::string& target, const PathState& before);
+// Removes a file, link or whole directory; a directory disappears at once (renamed first) and is kept as an archive.
+Action remove_action(const std::string& path, const PathState& before);
+
+}  // namespace millwright::core
