@@ -66,14 +66,17 @@ class Tunnel {
   virtual int local_port() const = 0;
 };
 
-// Owned by one worker thread at a time; `interrupt` alone may be called from any thread.
+// The connections of make_connector, ScriptedConnection, and FaultyConnection around them are safe for concurrent use:
+// each call takes a shell (lane) of its own, at most eight at a time, so several steps of one host run side by side.
+// Destroying one while a call is in progress is not allowed; interrupt it and wait.
 class Connection {
  public:
   virtual ~Connection() = default;
   virtual std::string name() const = 0;  // for messages: "root@10.0.3.11:22", "lxc llm in root@10.0.3.11:22"
   // Errors are failures of the way to the node (connect, timeout, auth): a script that fails is a value.
   virtual Result<CommandResult> run(const Command& command) = 0;
-  // All in one round trip, in order; stops early only when the connection does.
+  // All in one round trip (one for each stretch with the same `become`), in order. A command that runs out of time is
+  // killed with all that it started, the rest is not run, and the whole call fails with timeout.
   virtual Result<std::vector<CommandResult>> run_batch(const std::vector<Command>& commands) = 0;
   // To a temporary name beside it, sha256-checked there, fsynced, mode and owner set, renamed.
   virtual Result<void> upload(const Upload& upload) = 0;
@@ -120,8 +123,7 @@ class Connector {
  public:
   virtual ~Connector() = default;
   virtual Result<std::unique_ptr<Connection>> connect(const Target& target) = 0;
-  // A hop shares the host's session with it: `host` must outlive it, and both belong to one thread at a time... unless
-  // the implementation says that lanes are independent.
+  // A hop shares the host's session and keeps it; reconnecting one reconnects both. Lanes are independent.
   virtual Result<std::unique_ptr<Connection>> hop(Connection& host, const ContainerTarget& target) = 0;
 };
 
