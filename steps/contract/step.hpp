@@ -73,6 +73,8 @@ class StepContext {
   virtual std::string step_id() const = 0;
   virtual void progress(std::string text, std::optional<double> fraction = {}) = 0;
   virtual void output(Stream stream, std::string_view text) = 0;
+  // One probe of a test: becomes an event probe_finished with these keys (see event.hpp).
+  virtual void probe_finished(const Value& /*data*/) {}
   // Keeps bytes (raw answers, logs) for the run; returns the name to show. Never lost by a rollback.
   virtual std::string keep(const std::string& name, std::string_view bytes) = 0;
   // Asks, plans and, if the node is not so yet, acts, each action recorded with its undo first, then asks again:

@@ -1,0 +1,67 @@
+// P7: the same question as a stream gives the same answer, one [DONE], token counts, and no error object.
+#include <fmt/format.h>
+
+#include "steps/smoke/known_answers.hpp"
+#include "steps/smoke/probe.hpp"
+
+namespace millwright {
+namespace {
+
+class StreamProbe final : public Probe {
+ public:
+  std::string name() const override { return "stream"; }
+  std::string title() const override { return "streaming"; }
+
+  ProbeReport run(SmokeSession& session) const override {
+    ProbeReport report;
+    const KnownQuestion& question = session.questions().front();
+    ChatCall call;
+    call.name = name();
+    call.ask = question.ask;
+    call.max_tokens = session.rules().answer_tokens;
+    call.stream = true;
+    call.include_usage = true;
+    ChatOutcome outcome = session.chat(call);
+    if (outcome.status == 400) {  // stream_options is unknown to older servers
+      call.include_usage = false;
+      outcome = session.chat(call);
+    }
+    const Finding finding = outcome.trouble ? outcome.trouble : compare(session, outcome.reply, question, call);
+    record(report, session, call, outcome, finding).expected = "as without streaming";
+    conclude(report, session.rules(), finding);
+    if (outcome.first_text_seconds) session.first_token_seconds = outcome.first_text_seconds;
+    if (!finding) {
+      report.summary = fmt::format("same answer in {} chunks", outcome.reply.stream->chunks);
+      if (outcome.first_text_seconds) {
+        report.summary += fmt::format(", first text after {:.2f} s", *outcome.first_text_seconds);
+      }
+    }
+    return report;
+  }
+
+ private:
+  static Finding compare(const SmokeSession& session, const ChatReply& streamed, const KnownQuestion& question,
+                         const ChatCall& call) {
+    const ChatReply* plain = session.plain_first ? &*session.plain_first : nullptr;
+    const bool plain_text = plain != nullptr && plain->content.has_text();
+    if (plain_text && !streamed.content.has_text()) {
+      if (streamed.reasoning.has_text()) return {"stream_corruption", "the streamed answer arrives as reasoning"};
+      return {"stream_empty", describe_reply(streamed)};
+    }
+    Finding found = judge_reply(session.rules(), streamed, TextKind::answer);
+    if (found.symptom_class == "reasoning_leak") return {"reasoning_leak_stream", found.what};
+    if (found) return {plain_text ? "stream_corruption" : found.symptom_class, found.what};
+    if (plain_text && normal_form(plain->content.text) != normal_form(streamed.content.text) &&
+        !holds_answer(streamed.content.text, question.expect)) {
+      return {"stream_corruption", "another answer than without streaming: " + describe_reply(streamed)};
+    }
+    if (call.include_usage && !streamed.has_usage) return {"usage_wrong", "no token counts although asked for"};
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Probe> make_stream_probe() { return std::make_unique<StreamProbe>(); }
+
+}  // namespace millwright

@@ -1,0 +1,80 @@
+// One smoke test while it runs: what the probes share. Used from one thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "steps/smoke/chat_reply.hpp"
+#include "steps/smoke/judge.hpp"
+#include "steps/smoke/smoke.hpp"
+
+namespace millwright {
+
+struct ChatCall {
+  std::string name;  // for evidence: "known_answers-capital"
+  std::string ask;
+  int max_tokens = 64;
+  bool stream = false;
+  bool include_usage = false;
+  bool logprobs = false;
+  bool first = false;  // the first request: its own timeout
+};
+
+struct ChatOutcome {
+  ChatReply reply;
+  Finding trouble;  // transport, HTTP status or an unreadable reply; nothing when the reply can be judged
+  int status = 0;   // 0: no response
+  double seconds = 0;
+  std::optional<double> first_text_seconds;  // streams only
+  std::string raw;                           // request and response as evidence
+};
+
+struct GetOutcome {
+  std::optional<HttpResponse> response;
+  Finding trouble;
+  std::string raw;
+};
+
+class SmokeSession {
+ public:
+  SmokeSession(HttpClient& http, Clock& clock, const SmokeRules& rules, const SmokeOptions& options);
+
+  const SmokeRules& rules() const { return rules_; }
+  const SmokeOptions& options() const { return options_; }
+  Clock& clock() { return clock_; }
+  const std::vector<KnownQuestion>& questions() const;
+
+  ChatOutcome chat(const ChatCall& call);
+  GetOutcome get(const std::string& path_after_v1, Milliseconds timeout);
+  GetOutcome get_root(const std::string& path, Milliseconds timeout);  // beside /v1
+  // Keeps raw bytes; returns the name to show, empty when nobody keeps.
+  std::string keep(const std::string& name, std::string_view raw);
+  bool stopped() const;  // cancelled, or the deadline passed
+  Milliseconds left() const;
+
+  ServerFacts server;
+  bool answered = false;      // a chat got a 200 before
+  bool reachable = false;     // anything answered before
+  bool thinking_off = false;  // ask for no thinking: the model thinks by itself
+  std::optional<double> first_token_seconds;
+  std::optional<double> tokens_per_second;
+  // The plain reply to the first question, for comparison with the streamed one.
+  std::optional<ChatReply> plain_first;
+
+ private:
+  HttpRequest request(const std::string& method, const std::string& url, Milliseconds timeout) const;
+  GetOutcome get_url(const std::string& url, Milliseconds timeout);
+  std::string chat_body(const ChatCall& call) const;
+  Finding judge_transport(const Error& error) const;
+
+  HttpClient& http_;
+  Clock& clock_;
+  const SmokeRules& rules_;
+  const SmokeOptions& options_;
+  std::string base_;  // ends in /v1
+};
+
+// The class of a response's status and completeness; nothing for a whole 2xx. `answered`: a chat succeeded before.
+Finding judge_response(const HttpRequest& request, const HttpResponse& response, bool answered);
+
+}  // namespace millwright

@@ -1,0 +1,126 @@
+#include "steps/smoke/smoke.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "steps/smoke/probe.hpp"
+
+namespace millwright {
+namespace {
+
+double seconds_between(SteadyPoint from, SteadyPoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+ProbeReport run_probe(const Probe& probe, SmokeSession& session) {
+  const SteadyPoint start = session.clock().steady();
+  ProbeReport report = probe.run(session);
+  report.name = probe.name();
+  report.title = probe.title();
+  report.seconds = seconds_between(start, session.clock().steady());
+  return report;
+}
+
+ProbeReport skipped(const Probe& probe, std::string why) {
+  ProbeReport report;
+  report.name = probe.name();
+  report.title = probe.title();
+  report.summary = std::move(why);
+  return report;
+}
+
+// The worst probe decides: fail, then inconclusive, then degraded.
+const ProbeReport* deciding(const std::vector<ProbeReport>& probes) {
+  for (const ProbeVerdict wanted : {ProbeVerdict::fail, ProbeVerdict::inconclusive, ProbeVerdict::degraded}) {
+    const auto found =
+        std::find_if(probes.begin(), probes.end(), [&](const ProbeReport& p) { return p.verdict == wanted; });
+    if (found != probes.end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::string passed_sentence(const SmokeReport& report) {
+  const auto count = [&](ProbeVerdict verdict) {
+    return std::count_if(report.probes.begin(), report.probes.end(),
+                         [&](const ProbeReport& p) { return p.verdict == verdict; });
+  };
+  const auto ran = static_cast<std::ptrdiff_t>(report.probes.size()) - count(ProbeVerdict::skipped);
+  std::string sentence = fmt::format("{} of {} probes", count(ProbeVerdict::pass), ran);
+  if (report.tokens_per_second) sentence += fmt::format(", {:.0f} tokens/s", *report.tokens_per_second);
+  return sentence;
+}
+
+void decide(SmokeReport& report, const SmokeRules& rules) {
+  const ProbeReport* worst = deciding(report.probes);
+  if (report.cancelled && (worst == nullptr || worst->verdict != ProbeVerdict::fail)) {
+    report.verdict = VerdictKind::inconclusive;
+    report.sentence = "The test was ended before it was finished.";
+    return;
+  }
+  if (worst == nullptr) {
+    report.verdict = VerdictKind::pass;
+    report.sentence = passed_sentence(report);
+    return;
+  }
+  report.verdict = worst->verdict == ProbeVerdict::fail       ? VerdictKind::fail
+                   : worst->verdict == ProbeVerdict::degraded ? VerdictKind::degraded
+                                                              : VerdictKind::inconclusive;
+  report.symptom_class = worst->symptom_class;
+  if (const SymptomClass* known = rules.classes.find(worst->symptom_class)) {
+    report.sentence = known->sentence;
+    report.first_remedy = known->first;
+  } else {
+    report.sentence = worst->summary;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(ProbeVerdict verdict) {
+  switch (verdict) {
+    case ProbeVerdict::pass:
+      return "pass";
+    case ProbeVerdict::degraded:
+      return "degraded";
+    case ProbeVerdict::fail:
+      return "fail";
+    case ProbeVerdict::inconclusive:
+      return "inconclusive";
+    case ProbeVerdict::skipped:
+      return "skipped";
+  }
+  return "skipped";
+}
+
+SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, const SmokeOptions& options) {
+  const auto level = rules.levels.find(options.level);
+  if (level == rules.levels.end()) throw std::logic_error("unknown level " + options.level);
+  const SteadyPoint start = clock.steady();
+  SmokeSession session(http, clock, rules, options);
+  SmokeReport report;
+  std::string failed;
+  for (const std::string& name : level->second) {
+    const Probe* probe = find_probe(name);
+    if (probe == nullptr) throw std::logic_error("unknown probe " + name);
+    if (session.stopped()) report.cancelled = true;
+    ProbeReport result;
+    if (report.cancelled || !failed.empty()) {
+      result = skipped(*probe, report.cancelled ? "no time left" : "after " + failed);
+    } else {
+      if (options.on_start) options.on_start(probe->title());
+      result = run_probe(*probe, session);
+      // Without an answer to judge, what follows can only repeat the finding.
+      if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) failed = probe->title();
+    }
+    if (options.on_probe) options.on_probe(result);
+    report.probes.push_back(std::move(result));
+  }
+  report.server = session.server;
+  report.first_token_seconds = session.first_token_seconds;
+  report.tokens_per_second = session.tokens_per_second;
+  report.seconds = seconds_between(start, clock.steady());
+  decide(report, rules);
+  return report;
+}
+
+}  // namespace millwright

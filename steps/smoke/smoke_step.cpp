@@ -1,0 +1,243 @@
+#include "steps/smoke/smoke_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "orchestrator/base/knowledge.hpp"
+#include "orchestrator/base/redact.hpp"
+#include "orchestrator/base/text.hpp"
+#include "steps/smoke/register.hpp"
+#include "steps/smoke/smoke.hpp"
+#include "steps/smoke/utf8.hpp"
+
+namespace millwright {
+namespace {
+
+InputSpec input(std::string name, ValueType type, std::string doc, Value default_value = nullptr) {
+  InputSpec spec;
+  spec.name = std::move(name);
+  spec.type = type;
+  spec.doc = std::move(doc);
+  spec.default_value = std::move(default_value);
+  return spec;
+}
+
+std::vector<InputSpec> smoke_inputs(const SmokeRules& rules) {
+  InputSpec level = input("level", ValueType::string, "How much is asked.", "quick");
+  for (const auto& [name, probes] : rules.levels) level.one_of.push_back(name);
+  InputSpec key = input("api_key", ValueType::string, "API key of the server, a !secret.");
+  key.secrecy = Secrecy::secret;
+  return {
+      input("endpoint", ValueType::string,
+            "URL of the server as its node sees it, usually \"{{ steps.server.endpoint }}\"; asked through a tunnel."),
+      input("url", ValueType::string, "URL that the controller asks directly, in place of endpoint."),
+      input("model", ValueType::string, "Name to ask for; the first of /v1/models where none is given."),
+      level,
+      key,
+      input("first_token_timeout", ValueType::duration,
+            "Deadline of the very first answer, since kernels may be compiled then.", "15m"),
+      input("ready_wait", ValueType::duration, "How long a closed port or a loading server is waited for.", "60s"),
+      input("min_context", ValueType::integer, "Context length that the server must offer; less is degraded."),
+      input("questions", ValueType::list,
+            "Questions in place of the built-in ones: a list of {ask: ..., expect: [..., ...]}."),
+  };
+}
+
+Signature smoke_signature(const SmokeRules& rules) {
+  Signature signature;
+  signature.kind = "smoke";
+  signature.summary = "Asks a served model and judges its answers.";
+  signature.doc =
+      "A server that says it is ready may still answer nothing or garbage. This step asks for the model list, a first "
+      "token, known answers, a paragraph, the same answer as a stream, and log-probabilities, and names what is wrong "
+      "by a class of playbooks/knowledge/classes.yml. Raw bytes of every failed exchange are kept as evidence. It "
+      "changes nothing, so there is nothing to undo.";
+  signature.inputs = smoke_inputs(rules);
+  signature.outputs = {{"verdict", ValueType::string, "pass, degraded, fail or inconclusive"},
+                       {"class", ValueType::string, "Symptom class; empty when all is well"},
+                       {"report", ValueType::mapping, "The whole report, as `millwright smoke --json` prints it"}};
+  signature.positional = "endpoint";
+  signature.example =
+      "- uses: smoke\n"
+      "  with: {endpoint: \"{{ steps.server.endpoint }}\"}\n"
+      "  on_failure:\n"
+      "    - {do: remedy, attempts: 3}\n"
+      "    - {do: rollback}\n";
+  signature.deadline = std::chrono::minutes(30);
+  return signature;
+}
+
+Error about(std::string input_name, std::string message) {
+  Error error = make_error(ErrorKind::invalid, std::move(message));
+  error.detail = std::move(input_name);
+  return error;
+}
+
+Result<std::vector<KnownQuestion>> read_questions(const Value& list) {
+  std::vector<KnownQuestion> questions;
+  if (!list.is_array()) return questions;
+  for (const Value& entry : list) {
+    KnownQuestion question;
+    question.id = std::to_string(questions.size() + 1);
+    if (entry.is_object() && entry.value("ask", Value()).is_string()) question.ask = entry.at("ask");
+    const Value expect = entry.is_object() ? entry.value("expect", Value()) : Value();
+    if (expect.is_string()) question.expect.push_back(expect);
+    if (expect.is_array()) {
+      for (const Value& phrase : expect) {
+        if (phrase.is_string()) question.expect.push_back(phrase);
+        if (phrase.is_number()) question.expect.push_back(phrase.dump());
+      }
+    }
+    if (question.ask.empty() || question.expect.empty()) {
+      return fail(about("questions",
+                        fmt::format("question {} needs `ask` (text) and `expect` (a list of texts)", question.id)));
+    }
+    questions.push_back(std::move(question));
+  }
+  return questions;
+}
+
+SmokeOptions options_from(StepContext& context) {
+  const Inputs& inputs = context.inputs();
+  SmokeOptions options;
+  options.model = inputs.string_or("model", "");
+  options.level = inputs.string("level");
+  options.api_key = inputs.string_or("api_key", "");
+  if (!options.api_key.empty()) redactor().add(options.api_key);
+  options.first_token_timeout = inputs.duration("first_token_timeout");
+  options.ready_wait = inputs.duration("ready_wait");
+  if (inputs.has("min_context")) options.min_context = inputs.integer("min_context");
+  options.deadline = context.deadline();
+  options.cancelled = [&context] { return context.cancelled(); };
+  options.keep = [&context](const std::string& name, std::string_view bytes) {
+    return context.keep(name, redactor().redact(bytes));
+  };
+  options.on_start = [&context](const std::string& title) { context.progress("asking: " + title); };
+  options.on_probe = [&context](const ProbeReport& probe) {
+    context.progress(probe_line(probe));
+    const Exchange* shown = nullptr;
+    for (const Exchange& exchange : probe.exchanges) {
+      if (shown == nullptr || (shown->right && !exchange.right)) shown = &exchange;
+    }
+    context.probe_finished({{"name", probe.name},
+                            {"verdict", to_string(probe.verdict)},
+                            {"class", probe.symptom_class},
+                            {"summary", clean_utf8(probe.summary).text},
+                            {"seconds", probe.seconds},
+                            {"tokens", probe.tokens ? Value(*probe.tokens) : Value()},
+                            {"expected", shown ? Value(shown->expected) : Value()},
+                            {"got", shown ? Value(clean_utf8(shown->got).text) : Value()},
+                            {"evidence", shown ? Value(shown->evidence) : Value()}});
+  };
+  return options;
+}
+
+// "immediate_eos_null: 200 OK, but content and reasoning are null; asked ..., got ..."
+std::string verdict_sentence(const SmokeReport& report) {
+  std::string sentence = report.sentence;
+  for (const ProbeReport& probe : report.probes) {
+    if (probe.symptom_class.empty() || probe.symptom_class != report.symptom_class) continue;
+    for (const Exchange& exchange : probe.exchanges) {
+      if (exchange.right) continue;
+      return sentence +
+             fmt::format(" Asked \"{}\", got {}", printable(exchange.asked, 80), printable(exchange.got, 120));
+    }
+    return sentence;
+  }
+  return sentence;
+}
+
+}  // namespace
+
+Result<EndpointParts> split_endpoint(const std::string& url) {
+  EndpointParts parts;
+  const std::size_t scheme_end = url.find("://");
+  parts.scheme = scheme_end == std::string::npos ? "http" : url.substr(0, scheme_end);
+  std::string rest = scheme_end == std::string::npos ? url : url.substr(scheme_end + 3);
+  const std::size_t slash = rest.find('/');
+  if (slash != std::string::npos) {
+    parts.path = rest.substr(slash);
+    rest.resize(slash);
+  }
+  parts.port = parts.scheme == "https" ? 443 : 80;
+  const std::size_t bracket = rest.rfind(']');
+  const std::size_t colon = rest.rfind(':');
+  if (colon != std::string::npos && (bracket == std::string::npos || colon > bracket)) {
+    const std::string digits = rest.substr(colon + 1);
+    const bool number =
+        !digits.empty() && digits.size() <= 5 && digits.find_first_not_of("0123456789") == std::string::npos;
+    parts.port = number ? std::stoi(digits) : 0;
+    rest.resize(colon);
+  }
+  if (!rest.empty() && rest.front() == '[' && rest.back() == ']') rest = rest.substr(1, rest.size() - 2);
+  parts.host = rest;
+  if (parts.host.empty() || parts.port < 1 || parts.port > 65535 ||
+      (parts.scheme != "http" && parts.scheme != "https")) {
+    return fail(make_error(ErrorKind::invalid, "'" + url + "' is no URL of a server")
+                    .with_hint("write it as http://127.0.0.1:8080/v1"));
+  }
+  // A server that listens on every address is reached by loopback.
+  if (parts.host == "0.0.0.0" || parts.host == "::") parts.host = "127.0.0.1";
+  return parts;
+}
+
+SmokeStep::SmokeStep(std::shared_ptr<const SmokeRules> rules)
+    : rules_(std::move(rules)), signature_(smoke_signature(*rules_)) {}
+
+std::vector<Error> SmokeStep::check(const Inputs& inputs) const {
+  std::vector<Error> errors;
+  if (inputs.has("endpoint") && inputs.has("url")) {
+    errors.push_back(about("url", "`endpoint` and `url` exclude each other"));
+  }
+  for (const char* name : {"endpoint", "url"}) {
+    if (!inputs.has(name)) continue;
+    if (auto parts = split_endpoint(inputs.string(name)); !parts) errors.push_back(about(name, parts.error().message));
+  }
+  if (auto questions = read_questions(inputs.value("questions")); !questions) errors.push_back(questions.error());
+  return errors;
+}
+
+Result<StepOutcome> SmokeStep::run(StepContext& context) const {
+  SmokeOptions options = options_from(context);
+  auto questions = read_questions(context.inputs().value("questions"));
+  if (!questions) return fail(questions.error());
+  options.questions = std::move(*questions);
+  options.url = context.inputs().string_or("url", "");
+  std::unique_ptr<NodeTunnel> tunnel;
+  if (options.url.empty()) {
+    if (!context.inputs().has("endpoint")) {
+      return fail(make_error(ErrorKind::invalid, "smoke needs `endpoint` or `url`")
+                      .with_hint("endpoint: \"{{ steps.server.endpoint }}\""));
+    }
+    const auto parts = split_endpoint(context.inputs().string("endpoint"));
+    if (!parts) return fail(parts.error());
+    auto opened = context.node().tunnel(parts->host, parts->port);
+    if (!opened) return fail(wrap(opened.error(), "opening a way to the model server"));
+    tunnel = std::move(*opened);
+    options.url = tunnel->base_url() + parts->path;
+  }
+  const SmokeReport report = run_smoke(context.http(), context.clock(), *rules_, options);
+  if (report.cancelled && context.cancelled()) {
+    return fail(ErrorKind::interrupted, "the smoke test was ended before it was finished");
+  }
+  StepOutcome outcome;
+  outcome.verdict = Verdict{report.verdict, report.symptom_class, verdict_sentence(report)};
+  outcome.summary = report.symptom_class.empty() ? report.sentence : report.symptom_class + ": " + report.sentence;
+  outcome.outputs = {{"verdict", to_string(report.verdict)},
+                     {"class", report.symptom_class},
+                     {"report", redactor().redact_value(to_json(report))}};
+  return outcome;
+}
+
+Result<std::shared_ptr<const SmokeRules>> load_smoke_rules(const Knowledge& knowledge) {
+  auto rules = SmokeRules::from(knowledge.file("probes"), knowledge.file("classes"));
+  if (!rules) return fail(rules.error());
+  return std::make_shared<const SmokeRules>(std::move(*rules));
+}
+
+void register_smoke_steps(StepRegistry& registry, std::shared_ptr<const SmokeRules> rules) {
+  registry.add(std::make_unique<SmokeStep>(std::move(rules)));
+}
+
+}  // namespace millwright

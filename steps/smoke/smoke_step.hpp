@@ -1,0 +1,32 @@
+// Step kind `smoke`: asks a served model, through a tunnel to its node, and judges the answers.
+#pragma once
+
+#include <memory>
+
+#include "steps/contract/step.hpp"
+#include "steps/smoke/rules.hpp"
+
+namespace millwright {
+
+// A failed test is an outcome with a verdict, not an error; errors are for a node that cannot be reached.
+class SmokeStep final : public ActiveStep {
+ public:
+  explicit SmokeStep(std::shared_ptr<const SmokeRules> rules);
+  const Signature& signature() const override { return signature_; }
+  std::vector<Error> check(const Inputs& inputs) const override;
+  Result<StepOutcome> run(StepContext& context) const override;
+
+ private:
+  std::shared_ptr<const SmokeRules> rules_;
+  Signature signature_;
+};
+
+// "http://127.0.0.1:8080/v1" in its parts; the port defaults to 80 or 443.
+struct EndpointParts {
+  std::string scheme, host;
+  int port = 0;
+  std::string path;
+};
+Result<EndpointParts> split_endpoint(const std::string& url);
+
+}  // namespace millwright
