@@ -1,0 +1,54 @@
+// One engine as playbooks/knowledge/engines.yml describes it, ready to use.
+//
+// A plain value; regular expressions are compiled once per profile.
+#pragma once
+
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "orchestrator/base/error.hpp"
+#include "orchestrator/base/knowledge.hpp"
+#include "orchestrator/base/value.hpp"
+
+namespace millwright {
+
+struct LogStage {
+  std::regex match;
+  std::string title;
+  double fraction = 0;  // of the whole start, 0 to 1
+};
+
+struct LogFact {
+  std::string name;
+  std::regex match;  // the first group that matched is the value
+};
+
+struct LogFailure {
+  std::string symptom_class;
+  std::regex match;
+  std::string sentence;  // {1}, {2} stand for groups; "{1}" of no match becomes empty
+};
+
+struct EngineProfile {
+  std::string id;     // "llama.cpp"
+  std::string title;  // for people
+  std::string executable;
+  int default_port = 0;
+  std::string health;                   // path that answers 200 without a key once the model is loaded
+  std::vector<std::string> known_good;  // newest first
+  Value sources;                        // version -> how to install it
+  std::map<std::string, std::vector<std::string>, std::less<>> flags;
+  std::vector<LogStage> stages;
+  std::regex ready;
+  std::vector<LogFact> facts;
+  std::vector<LogFailure> failures;
+};
+
+// An engine that the data does not know, or a regular expression that does not compile, is invalid.
+Result<EngineProfile> engine_profile(const Knowledge& knowledge, const std::string& engine);
+
+std::vector<std::string> known_engines(const Knowledge& knowledge);
+
+}  // namespace millwright

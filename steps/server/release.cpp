@@ -1,0 +1,276 @@
+#include "steps/server/release.hpp"
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+
+namespace millwright {
+
+namespace {
+
+std::string release_folder(const ServerSpec& spec, int number) {
+  return spec.folder() + "/releases/" + std::to_string(number);
+}
+
+std::vector<std::string> command_of(const ServerSpec& spec, const EngineProfile& profile, const std::string& program) {
+  std::vector<std::pair<std::string, std::string>> values = {{"model", spec.model},
+                                                             {"served_name", spec.served_name},
+                                                             {"host", spec.host},
+                                                             {"port", std::to_string(spec.port)}};
+  if (spec.context) values.emplace_back("context", std::to_string(*spec.context));
+  if (spec.parallel) values.emplace_back("parallel", std::to_string(*spec.parallel));
+  if (!spec.api_key.empty()) values.emplace_back("api_key_file", spec.folder() + "/current/api_key");
+  std::vector<std::string> words = {program};
+  for (const auto& [name, value] : values) {
+    const auto flag = profile.flags.find(name);
+    if (value.empty() || flag == profile.flags.end()) continue;
+    for (const std::string& word : flag->second) words.push_back(replace_all(word, "{value}", value));
+  }
+  words.insert(words.end(), spec.extra_flags.begin(), spec.extra_flags.end());
+  return words;
+}
+
+// systemd's EnvironmentFile is no shell: double quotes with C-style escapes of the quote and the backslash.
+std::string env_text(const std::map<std::string, std::string>& env) {
+  std::string out;
+  for (const auto& [key, value] : env) {
+    out += key + "=\"" + replace_all(replace_all(value, "\\", "\\\\"), "\"", "\\\"") + "\"\n";
+  }
+  return out;
+}
+
+// Hardening that CUDA tolerates: no PrivateDevices, no MemoryDenyWriteExecute (Triton and torch compile at run time).
+// Source: nixpkgs nixos/modules/services/misc/ollama.nix; a restart policy that gives up instead of hiding a crash
+// loop.
+std::string unit_text(const ServerSpec& spec) {
+  const std::string current = spec.folder() + "/current";
+  return "# Written by millwright.\n[Unit]\nDescription=Model server " + spec.name + ": " + spec.engine + " " +
+         spec.version +
+         "\nAfter=network-online.target nvidia-persistenced.service\nWants=network-online.target\n"
+         "StartLimitIntervalSec=900\nStartLimitBurst=3\n\n"
+         "[Service]\nType=exec\nUser=" +
+         spec.user() + "\nGroup=" + spec.user() + "\nSupplementaryGroups=millwright\nEnvironmentFile=" + current +
+         "/env\nExecStart=" + current + "/run\nSyslogIdentifier=" + spec.name + "\nCacheDirectory=millwright-" +
+         spec.name + "\nCacheDirectoryMode=0700\nEnvironment=HOME=/var/cache/millwright-" + spec.name +
+         " XDG_CACHE_HOME=/var/cache/millwright-" + spec.name +
+         "\nRestart=on-failure\nRestartSec=15\nTimeoutStopSec=120\nKillMode=mixed\n"
+         "LimitNOFILE=1048576\nLimitMEMLOCK=infinity\nUMask=0077\n"
+         "NoNewPrivileges=yes\nPrivateTmp=yes\nProtectSystem=strict\nProtectHome=read-only\n"
+         "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK\n"
+         "SystemCallFilter=@system-service @resources\nSystemCallFilter=~@privileged\nSystemCallErrorNumber=EPERM\n\n"
+         "[Install]\nWantedBy=multi-user.target\n";
+}
+
+FilePlacement text_file(std::string path, const std::string& text, std::string mode, std::string group = {}) {
+  FilePlacement file;
+  file.path = std::move(path);
+  file.content = std::make_shared<const std::string>(text);
+  file.mode = std::move(mode);
+  file.owner = "root";
+  file.group = group.empty() ? "root" : std::move(group);
+  return file;
+}
+
+std::string fill(std::string script, const ServerSpec& spec, int number) {
+  script = replace_all(std::move(script), "@FOLDER@", shell_quote(spec.folder()));
+  script = replace_all(std::move(script), "@USER@", shell_quote(spec.user()));
+  script = replace_all(std::move(script), "@UNIT@", shell_quote(spec.unit()));
+  script = replace_all(std::move(script), "@PORT@", std::to_string(spec.port));
+  script = replace_all(std::move(script), "@MODEL@", shell_quote(spec.model));
+  return replace_all(std::move(script), "@N@", std::to_string(number));
+}
+
+constexpr const char* kPrepare = R"sh(umask 027
+getent group millwright >/dev/null || groupadd --system millwright
+if ! getent passwd @USER@ >/dev/null; then
+  useradd --system --user-group --groups millwright --no-create-home --home-dir /nonexistent \
+    --shell /usr/sbin/nologin @USER@
+fi
+mkdir -p /var/lib/millwright/servers @FOLDER@/releases/@N@
+chmod 0711 /var/lib/millwright /var/lib/millwright/servers
+for d in @FOLDER@ @FOLDER@/releases @FOLDER@/releases/@N@; do chown root:@USER@ "$d"; chmod 0750 "$d"; done
+)sh";
+
+// The user goes only when this made it and no other release needs it.
+constexpr const char* kUndoPrepare = R"sh(if [ "$(readlink @FOLDER@/current 2>/dev/null)" = releases/@N@ ]; then
+  echo "release @N@ is still the current one of "@FOLDER@ >&2; exit 65
+fi
+rm -rf --one-file-system @FOLDER@/releases/@N@
+rmdir @FOLDER@/releases @FOLDER@ /var/lib/millwright/servers 2>/dev/null || :
+if [ ! -e @FOLDER@ ] && [ -e "$MW_SAVE/no-user" ] && getent passwd @USER@ >/dev/null; then
+  rm -rf --one-file-system /var/cache/"millwright-${MW_NAME:-none}"
+  userdel @USER@
+fi
+if [ -e "$MW_SAVE/no-group" ] && getent group millwright >/dev/null; then groupdel millwright 2>/dev/null || :; fi
+)sh";
+
+constexpr const char* kSaveSwitch = R"sh(readlink @FOLDER@/current > "$MW_SAVE/previous" 2>/dev/null || :
+systemctl is-active @UNIT@ > "$MW_SAVE/active" 2>/dev/null || :
+systemctl is-enabled @UNIT@ > "$MW_SAVE/enabled" 2>/dev/null || :
+if [ -e /etc/systemd/system/@UNIT@ ]; then cp -p /etc/systemd/system/@UNIT@ "$MW_SAVE/unit"; fi
+)sh";
+
+constexpr const char* kSwitch = R"sh(install -m 0644 @FOLDER@/releases/@N@/unit /etc/systemd/system/@UNIT@
+ln -sfn releases/@N@ @FOLDER@/current.new; mv -T @FOLDER@/current.new @FOLDER@/current
+systemctl daemon-reload
+systemctl enable -q @UNIT@
+systemctl reset-failed @UNIT@ 2>/dev/null || :
+systemctl --no-block restart @UNIT@
+)sh";
+
+constexpr const char* kUndoSwitch = R"sh(now=$(readlink @FOLDER@/current 2>/dev/null) || :
+before=$(cat "$MW_SAVE/previous" 2>/dev/null) || :
+if [ "$now" != releases/@N@ ] && [ "$now" != "$before" ]; then
+  echo @FOLDER@" was switched to $now by someone else since" >&2; exit 65
+fi
+if [ "$now" = "$before" ] && [ -n "$now" ]; then
+  if [ ! -e "$MW_SAVE/unit" ] || cmp -s "$MW_SAVE/unit" /etc/systemd/system/@UNIT@; then exit 0; fi
+fi
+systemctl stop @UNIT@ 2>/dev/null || :
+if [ -z "$before" ]; then
+  systemctl disable -q @UNIT@ 2>/dev/null || :
+  rm -f /etc/systemd/system/@UNIT@ @FOLDER@/current
+  systemctl daemon-reload; systemctl reset-failed @UNIT@ 2>/dev/null || :
+  exit 0
+fi
+cp -p "$MW_SAVE/unit" /etc/systemd/system/@UNIT@
+ln -sfn "$before" @FOLDER@/current.new; mv -T @FOLDER@/current.new @FOLDER@/current
+systemctl daemon-reload; systemctl reset-failed @UNIT@ 2>/dev/null || :
+if [ "$(cat "$MW_SAVE/enabled")" != enabled ]; then systemctl disable -q @UNIT@ 2>/dev/null || :; fi
+[ "$(cat "$MW_SAVE/active")" = active ] || exit 0
+systemctl start @UNIT@
+probe() {
+  if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
+  else python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5)' "$1"; fi
+}
+url=$(cat @FOLDER@/current/health)
+n=0
+until probe "$url" 2>/dev/null; do
+  state=$(systemctl show -P ActiveState @UNIT@)
+  case $state in failed|inactive) echo "the previous release did not start: $state" >&2; exit 1 ;; esac
+  n=$((n + 1)); [ $n -lt 570 ] || { echo "the previous release does not answer $url" >&2; exit 1; }
+  sleep 1
+done
+)sh";
+
+}  // namespace
+
+Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity) {
+  const InstallJob job{spec.engine, spec.version, spec.source, profile.executable, ""};
+  const std::vector<std::string> command = command_of(spec, profile, job.folder() + "/" + profile.executable);
+  Release out;
+  out.run = "#!/bin/sh\nexec " + shell_join(command) + "\n";
+  out.unit = unit_text(spec);
+  out.env = env_text(spec.env);
+  out.api_key = spec.api_key;
+  out.health = "http://" + spec.probe_host() + ":" + std::to_string(spec.port) + profile.health;
+  out.digest =
+      sha256_hex(join({out.run, out.unit, out.env, out.api_key, environment_identity, spec.model_sha256}, "\n--\n"));
+  out.record = {{"server", spec.name},
+                {"engine", spec.engine},
+                {"version", spec.version},
+                {"environment", job.folder()},
+                {"environment_identity", environment_identity},
+                {"model", spec.model},
+                {"model_sha256", spec.model_sha256},
+                {"command", command},
+                {"host", spec.host},
+                {"port", spec.port},
+                {"digest", out.digest},
+                {"run_sha256", sha256_hex(out.run)},
+                {"unit_sha256", sha256_hex(out.unit)}};
+  return out;
+}
+
+std::vector<Question> deployed_questions(const ServerSpec& spec) {
+  return {
+      {.key = "current", .script = fill("readlink @FOLDER@/current 2>/dev/null || :\n", spec, 0)},
+      {.key = "numbers", .script = fill("ls @FOLDER@/releases 2>/dev/null || :\n", spec, 0)},
+      {.key = "record", .script = fill("cat @FOLDER@/current/release.json 2>/dev/null || :\n", spec, 0)},
+      {.key = "files",
+       .script = fill("for f in @FOLDER@/current/run /etc/systemd/system/@UNIT@; do\n"
+                      "  sha256sum < \"$f\" 2>/dev/null | cut -d ' ' -f 1 || :\ndone\n",
+                      spec, 0)},
+      {.key = "active", .script = fill("systemctl is-active @UNIT@ 2>/dev/null || :\n", spec, 0)},
+      {.key = "model", .script = fill("if [ -f @MODEL@ ]; then echo there; fi\n", spec, 0)},
+      // The group of processes that systemd runs for the unit is named in ss's cgroup column.
+      {.key = "port",
+       .script =
+           fill("own=$(systemctl show -P MainPID @UNIT@ 2>/dev/null) || own=0\n"
+                "if command -v ss >/dev/null; then ss -ltnpH 'sport = :@PORT@' | grep -v \"pid=$own,\" || :; fi\n",
+                spec, 0)},
+  };
+}
+
+DeployedServer read_deployed(const Answers& answers) {
+  DeployedServer out;
+  const std::string current = answers.text("current");
+  if (starts_with(current, "releases/")) out.current = std::atoi(current.substr(9).c_str());
+  for (const std::string& name : split_lines(answers.text("numbers"))) {
+    out.highest = std::max(out.highest, std::atoi(name.c_str()));
+  }
+  const Value record = Value::parse(answers.text("record"), nullptr, false);
+  if (record.is_object()) out.record = record;
+  out.digest = out.record.value("digest", "");
+  const std::vector<std::string> files = split_lines(answers.text("files"));
+  out.files_unchanged = files.size() == 2 && files[0] == out.record.value("run_sha256", "") &&
+                        files[1] == out.record.value("unit_sha256", "");
+  out.active = answers.text("active");
+  out.model_there = answers.text("model") == "there";
+  out.port_holder = answers.text("port");
+  return out;
+}
+
+Action prepare_action(const ServerSpec& spec, int number) {
+  Action action;
+  action.title = "make user " + spec.user() + " and the folder of release " + std::to_string(number);
+  action.save = fill(
+      "getent passwd @USER@ >/dev/null || : > \"$MW_SAVE/no-user\"\n"
+      "getent group millwright >/dev/null || : > \"$MW_SAVE/no-group\"\n",
+      spec, number);
+  action.script = fill(kPrepare, spec, number);
+  action.undo = "MW_NAME=" + shell_quote(spec.name) + "\n" + fill(kUndoPrepare, spec, number);
+  action.undo_title = "remove them";
+  return action;
+}
+
+Action place_release_action(const ServerSpec& spec, const Release& release, int number) {
+  const std::string folder = release_folder(spec, number);
+  Action action;
+  action.title = "write release " + std::to_string(number) + ": " + spec.engine + " " + spec.version;
+  action.files.push_back(text_file(folder + "/run", release.run, "0750", spec.user()));
+  action.files.push_back(text_file(folder + "/unit", release.unit, "0640"));
+  action.files.push_back(text_file(folder + "/env", release.env, "0600"));
+  action.files.push_back(text_file(folder + "/health", release.health + "\n", "0640"));
+  if (!release.api_key.empty()) {
+    action.files.push_back(text_file(folder + "/api_key", release.api_key + "\n", "0640", spec.user()));
+  }
+  action.files.push_back(text_file(folder + "/release.json", release.record.dump(2) + "\n", "0640"));
+  action.script = ":\n";
+  action.undo = fill(
+      "if [ \"$(readlink @FOLDER@/current 2>/dev/null)\" != releases/@N@ ]; then\n"
+      "  rm -f @FOLDER@/releases/@N@/*\nfi\n",
+      spec, number);
+  action.undo_title = "remove it";
+  return action;
+}
+
+Action switch_action(const ServerSpec& spec, int number) {
+  Action action;
+  action.title = "switch " + spec.unit() + " to release " + std::to_string(number);
+  action.save = fill(kSaveSwitch, spec, number);
+  action.script = fill(kSwitch, spec, number);
+  action.undo = fill(kUndoSwitch, spec, number);
+  action.undo_title = "switch back to the release before, and wait until it answers";
+  return action;
+}
+
+Action start_again_action(const ServerSpec& spec) {
+  Action action;
+  action.title = "start " + spec.unit();
+  action.script = fill("systemctl reset-failed @UNIT@ 2>/dev/null || :\nsystemctl --no-block start @UNIT@\n", spec, 0);
+  action.undo = fill("systemctl stop @UNIT@\n", spec, 0);
+  action.undo_title = "stop it";
+  return action;
+}
+
+}  // namespace millwright

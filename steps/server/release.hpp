@@ -1,0 +1,46 @@
+// A release: everything that makes one server what it is, as files of one folder, and the actions around it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "steps/contract/change.hpp"
+#include "steps/server/server_spec.hpp"
+
+namespace millwright {
+
+struct Release {
+  std::string run;   // the program that the unit starts
+  std::string unit;  // text of the unit file
+  std::string env;   // text of the environment file; secret
+  std::string api_key;
+  Value record;        // release.json: for people, `releases` and the next run
+  std::string digest;  // names all of the above
+  std::string health;  // URL that tells from the node whether it is up, without a key
+};
+
+Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity);
+
+// What is on the node now.
+struct DeployedServer {
+  std::optional<int> current;  // release number
+  int highest = 0;             // highest number ever used there
+  std::string digest;          // of the current release
+  Value record = Value::object();
+  bool files_unchanged = false;  // run and unit file are what the release says
+  std::string active;            // of the unit
+  bool model_there = false;
+  std::string port_holder;  // the line of `ss` for a listener on our port that is not this unit's; empty: none
+};
+std::vector<Question> deployed_questions(const ServerSpec& spec);
+DeployedServer read_deployed(const Answers& answers);
+
+Action prepare_action(const ServerSpec& spec, int number);
+Action place_release_action(const ServerSpec& spec, const Release& release, int number);
+// Symlink, unit file, restart. Returns at once: the start is watched by the step.
+Action switch_action(const ServerSpec& spec, int number);
+// For a release that is in place and does not run.
+Action start_again_action(const ServerSpec& spec);
+
+}  // namespace millwright

@@ -1,0 +1,255 @@
+#include "steps/server/server_step.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/base/units.hpp"
+#include "steps/server/register.hpp"
+#include "steps/server/release.hpp"
+#include "steps/server/start_watch.hpp"
+
+namespace millwright {
+
+namespace {
+
+// One server step on one node, in the order in which things happen.
+class Deployment {
+ public:
+  Deployment(StepContext& context, const EngineProfile& profile, ServerSpec spec, InstallJob job)
+      : context_(context), profile_(profile), spec_(std::move(spec)), job_(std::move(job)) {}
+
+  Result<StepOutcome> run() {
+    if (auto done = look(); !done) return fail(done.error());
+    const std::string identity = find_installer(source_text(job_.source, "method"))->identity(job_);
+    release_ = make_release(spec_, profile_, identity);
+    const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
+    if (same && deployed_.active == "active") return settle_running();
+    if (auto free = port_is_free(); !free) return fail(free.error());
+    if (auto installed = install(); !installed) return fail(installed.error());
+    auto cursor = journal_cursor(context_.node());
+    if (!cursor) return fail(cursor.error());
+    auto changed = same ? start_again() : switch_over();
+    if (!changed) return fail(changed.error());
+    return watch(*cursor, StepState::changed);
+  }
+
+ private:
+  Result<void> look() {
+    std::vector<NodeCommand> commands;
+    const std::vector<Question> questions = deployed_questions(spec_);
+    for (const Question& question : questions) {
+      NodeCommand command;
+      command.script = question.script;
+      command.deadline = question.deadline;
+      commands.push_back(std::move(command));
+    }
+    auto answered = context_.node().run_all(commands);
+    if (!answered) return fail(answered.error());
+    Answers answers;
+    for (std::size_t i = 0; i < questions.size(); ++i) answers.set(questions[i].key, answered->at(i));
+    deployed_ = read_deployed(answers);
+    number_ = deployed_.current.value_or(0);
+    if (!deployed_.model_there) {
+      return fail(make_error(ErrorKind::refused, "there is no model file " + spec_.model + " on the node")
+                      .with_class("file_missing")
+                      .with_hint("let a model step put it there, and give this step its output: model: \"{{ "
+                                 "steps.weights.path }}\""));
+    }
+    return {};
+  }
+
+  Result<void> port_is_free() {
+    if (deployed_.port_holder.empty()) return {};
+    return fail(make_error(ErrorKind::failed_test, "port " + std::to_string(spec_.port) +
+                                                       " is taken: " + split_lines(deployed_.port_holder).front())
+                    .with_class("port_taken")
+                    .with_hint("stop that process, or give the server another `port`; nothing was changed"));
+  }
+
+  Result<void> install() {
+    context_.progress("installing " + spec_.engine + " " + spec_.version, 0.0);
+    const InstallJob job = job_;
+    auto change = context_.converge(environment_questions(job),
+                                    [job](const Answers& answers) { return plan_environment(job, answers); });
+    if (!change) return fail(wrap(change.error(), "installing " + spec_.engine + " " + spec_.version));
+    return {};
+  }
+
+  Result<void> switch_over() {
+    number_ = deployed_.highest + 1;
+    if (auto done = context_.act(prepare_action(spec_, number_)); !done) return fail(done.error());
+    if (auto readable = model_is_readable(); !readable) return readable;
+    if (auto done = context_.act(place_release_action(spec_, release_, number_)); !done) return fail(done.error());
+    if (auto done = context_.act(switch_action(spec_, number_)); !done) return fail(done.error());
+    return {};
+  }
+
+  Result<void> start_again() {
+    auto done = context_.act(start_again_action(spec_));
+    if (!done) return fail(done.error());
+    return {};
+  }
+
+  Result<void> model_is_readable() {
+    NodeCommand command;
+    command.script = "runuser -u " + spec_.user() + " -- head -c 4 " + shell_quote(spec_.model) + " >/dev/null\n";
+    auto answer = context_.node().run(command);
+    if (!answer) return fail(answer.error());
+    if (answer->ok()) return {};
+    return fail(make_error(ErrorKind::refused, "the server's user " + spec_.user() + " cannot read " + spec_.model +
+                                                   ": " + std::string(trim(answer->err)))
+                    .with_class("permission_denied")
+                    .with_hint("give the group millwright read access to it, and to the folders above it"));
+  }
+
+  // As wanted and running: ready already, or still on its way.
+  Result<StepOutcome> settle_running() {
+    auto tunnel = context_.node().tunnel(spec_.probe_host(), spec_.port);
+    if (!tunnel) return fail(tunnel.error());
+    if (auto name = ask_models(context_, **tunnel, spec_)) {
+      Readiness ready;
+      ready.served_name = *name;
+      StepOutcome outcome = describe(ready, StepState::ok);
+      outcome.outputs["load_seconds"] = nullptr;
+      outcome.summary = spec_.engine + " " + spec_.version + " runs and answers, as wanted";
+      return outcome;
+    }
+    return watch("", StepState::ok);
+  }
+
+  Result<StepOutcome> watch(const std::string& cursor, StepState state) {
+    StartWatch watch(context_, spec_, profile_, cursor);
+    auto ready = watch.run();
+    if (!ready) return fail(ready.error());
+    StepOutcome outcome = describe(*ready, state);
+    outcome.summary = profile_.title + " " + spec_.version + " ready";
+    if (const auto context = ready->facts.find("context_per_slot"); context != ready->facts.end()) {
+      outcome.summary += ", " + context->second + " tokens of context";
+    }
+    return outcome;
+  }
+
+  StepOutcome describe(const Readiness& ready, StepState state) const {
+    StepOutcome outcome;
+    outcome.state = state;
+    Value previous = nullptr;
+    if (deployed_.current && *deployed_.current != number_) previous = *deployed_.current;
+    outcome.outputs = {{"endpoint", "http://" + spec_.probe_host() + ":" + std::to_string(spec_.port) + "/v1"},
+                       {"host", spec_.probe_host()},
+                       {"port", spec_.port},
+                       {"engine", spec_.engine},
+                       {"version", spec_.version},
+                       {"model", spec_.model},
+                       {"served_name", ready.served_name},
+                       {"release", number_},
+                       {"previous_release", previous},
+                       {"unit", spec_.unit()},
+                       {"load_seconds", std::round(ready.seconds * 10) / 10},
+                       {"facts", ready.facts}};
+    return outcome;
+  }
+
+  StepContext& context_;
+  const EngineProfile& profile_;
+  ServerSpec spec_;
+  InstallJob job_;
+  DeployedServer deployed_;
+  Release release_;
+  int number_ = 0;
+};
+
+Result<std::string> launcher_text(const std::string& name) {
+  if (name.empty()) return std::string();
+  if (!std::regex_match(name, std::regex("[A-Za-z0-9][A-Za-z0-9._-]*"))) {
+    return fail(ErrorKind::invalid, "a launcher is a file of playbooks/knowledge/launchers, not '" + name + "'");
+  }
+  const std::vector<std::string> folders = knowledge_folders();
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    std::ifstream in(*folder + "/launchers/" + name, std::ios::binary);
+    if (in) return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  }
+  return fail(ErrorKind::io, "there is no launcher " + name + " under " + join(folders, ", "));
+}
+
+}  // namespace
+
+ServerStep::ServerStep(Knowledge knowledge)
+    : knowledge_(std::move(knowledge)), signature_(server_signature(knowledge_)) {}
+
+std::vector<Error> ServerStep::check(const Inputs& inputs) const {
+  std::vector<Error> errors;
+  const auto report = [&errors](Error error, const std::string& input) {
+    error.detail = input;
+    errors.push_back(std::move(error));
+  };
+  // systemd and useradd both take these names; user names have at most 32 bytes, "mw-" included.
+  static const std::regex name("[a-z][a-z0-9-]{0,28}");
+  if (inputs.has("name") && !std::regex_match(inputs.string("name"), name)) {
+    report(make_error(ErrorKind::invalid, "'" + inputs.string("name") + "' is no name for a server")
+               .with_hint("lower-case letters, digits and dashes, at most 29"),
+           "name");
+  }
+  const Value& sources = inputs.value("sources");
+  if (sources.is_object()) {
+    for (const auto& [version, source] : sources.items()) {
+      if (has_unknown(source)) continue;
+      const EngineInstaller* installer = find_installer(source_text(source, "method"));
+      if (installer == nullptr) {
+        report(make_error(ErrorKind::invalid, "the source of version " + version + " needs a method: archive or wheel"),
+               "sources");
+        continue;
+      }
+      for (Error& error : installer->check(source))
+        report(wrap(std::move(error), "source of version " + version), "sources");
+    }
+  }
+  return errors;
+}
+
+Result<StepOutcome> ServerStep::run(StepContext& context) const {
+  const Inputs& inputs = context.inputs();
+  auto profile = engine_profile(knowledge_, inputs.string("engine"));
+  if (!profile) return fail(profile.error());
+  auto spec = server_spec(*profile, inputs);
+  if (!spec) return fail(spec.error());
+  const EngineInstaller* installer = find_installer(source_text(spec->source, "method"));
+  if (installer == nullptr)
+    return fail(ErrorKind::invalid, "the source of " + spec->version + " names no known method");
+  if (const std::vector<Error> wrong = installer->check(spec->source); !wrong.empty()) {
+    return fail(wrap(wrong.front(), "source of version " + spec->version));
+  }
+  auto launcher = launcher_text(source_text(spec->source, "launcher"));
+  if (!launcher) return fail(launcher.error());
+  InstallJob job{spec->engine, spec->version, spec->source, profile->executable, *launcher};
+  return Deployment(context, *profile, std::move(*spec), std::move(job)).run();
+}
+
+std::vector<Question> ServerStep::preview_questions(const Inputs& inputs) const {
+  auto profile = engine_profile(knowledge_, inputs.string("engine"));
+  if (!profile) return {};
+  auto spec = server_spec(*profile, inputs);
+  return spec ? deployed_questions(*spec) : std::vector<Question>{};
+}
+
+Result<std::string> ServerStep::preview(const Inputs& inputs, const Answers& answers) const {
+  auto profile = engine_profile(knowledge_, inputs.string("engine"));
+  if (!profile) return fail(profile.error());
+  auto spec = server_spec(*profile, inputs);
+  if (!spec) return fail(spec.error());
+  const DeployedServer deployed = read_deployed(answers);
+  const std::string wanted = profile->title + " " + spec->version;
+  if (!deployed.current) return "would deploy " + wanted + " as release " + std::to_string(deployed.highest + 1);
+  const std::string now = deployed.record.value("engine", "") + " " + deployed.record.value("version", "");
+  return "runs " + now + " (" + deployed.active + ") as release " + std::to_string(*deployed.current) + "; wanted " +
+         wanted;
+}
+
+void register_server_steps(StepRegistry& registry, const Knowledge& knowledge) {
+  registry.add(std::make_unique<ServerStep>(knowledge));
+}
+
+}  // namespace millwright

@@ -1,0 +1,143 @@
+#include "steps/server/start_log.hpp"
+
+#include <csignal>
+#include <cstdlib>
+
+#include "orchestrator/base/text.hpp"
+
+namespace millwright {
+
+namespace {
+
+// std::regex recurses per character; no line of interest is longer.
+constexpr std::size_t kLongestLine = 2000;
+
+std::string fill_groups(std::string sentence, const std::smatch& groups) {
+  // Alternatives in a pattern leave all but one group empty; {1} means "the one that matched".
+  std::string first;
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    if (first.empty() && groups[i].matched) first = groups[i].str();
+  }
+  return replace_all(std::move(sentence), "{1}", first);
+}
+
+// sysexits of systemd itself (systemd.exec(5), "Process exit codes"): the program never ran.
+std::optional<Diagnosis> systemd_failure(int status) {
+  switch (status) {
+    case 200:
+      return Diagnosis{"file_missing", "systemd could not enter the working directory (status 200/CHDIR)", "", 0};
+    case 203:
+      return Diagnosis{"file_missing", "systemd could not execute the engine's program (status 203/EXEC)", "", 0};
+    case 217:
+      return Diagnosis{"start_failed", "systemd does not know the server's user (status 217/USER)", "", 0};
+    case 226:
+      return Diagnosis{"permission_denied",
+                       "systemd could not set up the sandbox (status 226/NAMESPACE); a container needs nesting for it",
+                       "", 0};
+    default:
+      return std::nullopt;
+  }
+}
+
+Diagnosis by_signal(int signal) {
+  switch (signal) {
+    case SIGKILL:
+      return {"oom_killed", "the process was killed by SIGKILL, as the kernel does when memory runs out", "", 0};
+    case SIGILL:
+      return {"illegal_instruction", "the processor does not know an instruction that the engine uses", "", 0};
+    case SIGSEGV:
+      return {"segfault", "the process ended by a memory access error (SIGSEGV)", "", 0};
+    default:
+      return {"start_failed", "the process ended by signal " + std::to_string(signal), "", 0};
+  }
+}
+
+}  // namespace
+
+void StartLog::add(std::string_view text) {
+  text_ += text;
+  rest_ += text;
+  std::size_t begin = 0;
+  for (std::size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n', begin)) {
+    line(std::string_view(rest_).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  rest_.erase(0, begin);
+}
+
+void StartLog::line(std::string_view text) {
+  ++line_number_;
+  const std::string one(text.substr(0, kLongestLine));
+  if (!trim(one).empty()) last_line_ = one;
+  if (std::regex_search(one, profile_.ready)) {
+    ready_ = true;
+    fraction_ = 1;
+  }
+  for (const LogStage& stage : profile_.stages) {
+    if (stage.fraction > fraction_ && std::regex_search(one, stage.match)) {
+      fraction_ = stage.fraction;
+      stage_ = stage.title;
+    }
+  }
+  std::smatch groups;
+  for (const LogFact& fact : profile_.facts) {
+    if (!std::regex_search(one, groups, fact.match)) continue;
+    for (std::size_t i = groups.size(); i-- > 1;) {
+      if (groups[i].matched) facts_[fact.name] = groups[i].str();
+    }
+  }
+  for (std::size_t row = 0; row < profile_.failures.size(); ++row) {
+    const LogFailure& failure = profile_.failures[row];
+    if (found_.count(row) == 0 && std::regex_search(one, groups, failure.match)) {
+      found_[row] = {failure.symptom_class, fill_groups(failure.sentence, groups), one, line_number_};
+    }
+  }
+}
+
+std::optional<Diagnosis> StartLog::failure() const {
+  if (found_.empty()) return std::nullopt;
+  return found_.begin()->second;
+}
+
+bool UnitState::ended() const {
+  return active == "failed" || active == "inactive" || sub == "auto-restart" || restarts > 0;
+}
+
+UnitState parse_unit_state(std::string_view text) {
+  UnitState out;
+  for (const std::string& line : split_lines(text)) {
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string key = line.substr(0, equals);
+    const std::string value = line.substr(equals + 1);
+    const int number = std::atoi(value.c_str());
+    if (key == "ActiveState") out.active = value;
+    if (key == "SubState") out.sub = value;
+    if (key == "Result") out.result = value;
+    if (key == "ExecMainCode") out.main_code = number;
+    if (key == "ExecMainStatus") out.main_status = number;
+    if (key == "NRestarts") out.restarts = number;
+    if (key == "MainPID") out.main_pid = number;
+  }
+  return out;
+}
+
+Diagnosis diagnose(const UnitState& unit, const StartLog& log) {
+  if (unit.result == "oom-kill") return {"oom_killed", "the kernel killed it because memory ran out", "", 0};
+  if (auto found = log.failure()) return *found;
+  if (unit.main_code == CLD_EXITED) {
+    if (auto found = systemd_failure(unit.main_status)) return *found;
+  }
+  if (unit.main_code == CLD_KILLED || unit.main_code == CLD_DUMPED) return by_signal(unit.main_status);
+  Diagnosis unknown{"start_failed", "the process ended with status " + std::to_string(unit.main_status),
+                    log.last_line(), log.lines()};
+  if (unit.result == "start-limit-hit" || unit.restarts > 1) {
+    unknown.symptom_class = "crash_loop";
+    unknown.sentence = "the process ended again and again, last with status " + std::to_string(unit.main_status);
+  } else if (unit.main_status == 0) {
+    unknown.sentence = "the process ended by itself without saying why (status 0)";
+  }
+  return unknown;
+}
+
+}  // namespace millwright

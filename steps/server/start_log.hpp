@@ -1,0 +1,67 @@
+// What the log of a starting server says: how far it is, whether it is ready, what went wrong. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "steps/server/engine_profile.hpp"
+
+namespace millwright {
+
+struct Diagnosis {
+  std::string symptom_class;
+  std::string sentence;
+  std::string line;  // the log line it was read from; empty when it was not the log
+  int line_number = 0;
+};
+
+class StartLog {
+ public:
+  explicit StartLog(const EngineProfile& profile) : profile_(profile) {}
+
+  void add(std::string_view text);  // pieces as they come; whole lines are looked at
+  bool ready() const { return ready_; }
+  const std::string& stage() const { return stage_; }
+  double fraction() const { return fraction_; }
+  const std::map<std::string, std::string>& facts() const { return facts_; }
+  const std::string& text() const { return text_; }
+  int lines() const { return line_number_; }
+  std::string last_line() const { return last_line_; }
+  // The first row of the profile whose pattern was in the log.
+  std::optional<Diagnosis> failure() const;
+
+ private:
+  void line(std::string_view text);
+
+  const EngineProfile& profile_;
+  std::string text_;
+  std::string rest_;  // an unfinished line
+  bool ready_ = false;
+  std::string stage_;
+  double fraction_ = 0;
+  int line_number_ = 0;
+  std::string last_line_;
+  std::map<std::string, std::string> facts_;
+  std::map<std::size_t, Diagnosis> found_;  // by row
+};
+
+// How a unit is, from `systemctl show`.
+struct UnitState {
+  std::string active;  // active | activating | failed | inactive
+  std::string sub;
+  std::string result;  // success | exit-code | signal | oom-kill | start-limit-hit ...
+  int main_code = 0;   // CLD_EXITED 1, CLD_KILLED 2, CLD_DUMPED 3
+  int main_status = 0;
+  int restarts = 0;
+  int main_pid = 0;
+
+  bool ended() const;  // no longer starting: dead, failed, or about to be started again
+};
+UnitState parse_unit_state(std::string_view text);
+
+// Why a start ended, from the way the process ended and its log; the more precise of the two wins.
+Diagnosis diagnose(const UnitState& unit, const StartLog& log);
+
+}  // namespace millwright

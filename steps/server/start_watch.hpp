@@ -1,0 +1,49 @@
+// Follows a start: the unit's journal from a cursor, the unit's state, the port; until ready, ended or stuck.
+#pragma once
+
+#include <string>
+
+#include "steps/contract/step.hpp"
+#include "steps/server/server_spec.hpp"
+#include "steps/server/start_log.hpp"
+
+namespace millwright {
+
+// The journal's position now; empty when the journal is empty.
+Result<std::string> journal_cursor(StepNode& node);
+
+struct Readiness {
+  double seconds = 0;
+  std::string served_name;  // first id of /v1/models
+  std::map<std::string, std::string> facts;
+};
+
+// Asks /v1/models once. No answer, a status other than 200 or a body without models: an error.
+Result<std::string> ask_models(StepContext& context, NodeTunnel& tunnel, const ServerSpec& spec);
+
+class StartWatch {
+ public:
+  StartWatch(StepContext& context, const ServerSpec& spec, const EngineProfile& profile, std::string cursor);
+  // Errors: failed_test with a symptom class when the server ended or got stuck (its log kept as evidence),
+  // interrupted, or a failure of the way to the node.
+  Result<Readiness> run();
+
+ private:
+  Result<UnitState> poll();
+  Result<bool> answers();
+  void report_progress();
+  Error failed(const Diagnosis& diagnosis);
+
+  StepContext& context_;
+  const ServerSpec& spec_;
+  StartLog log_;
+  std::string cursor_;
+  std::string load_;  // resident size of the process: grows while it loads
+  std::string shown_;
+  SteadyPoint started_;
+  SteadyPoint moved_;  // last sign of progress
+  std::unique_ptr<NodeTunnel> tunnel_;
+  std::string served_name_;
+};
+
+}  // namespace millwright

