@@ -3,6 +3,7 @@
 #include "orchestrator/transport/descriptor.hpp"
 #include "orchestrator/transport/lane_connection.hpp"
 #include "orchestrator/transport/local_source.hpp"
+#include "orchestrator/transport/ssh_source.hpp"
 
 namespace millwright {
 namespace {
@@ -24,7 +25,10 @@ class RealConnector final : public Connector {
       settings.name = target.name.empty() ? "localhost" : target.name;
       return std::make_unique<LaneConnection>(make_local_source(), settings);
     }
-    return fail(ErrorKind::internal, "ssh comes with the next change");
+    auto source = make_ssh_source(target);
+    if (!source) return Failure(source.error());
+    settings.name = (*source)->name();
+    return std::make_unique<LaneConnection>(std::move(*source), settings);
   }
 
   Result<std::unique_ptr<Connection>> hop(Connection& host, const ContainerTarget& target) override {

@@ -19,6 +19,35 @@ extern char** environ;
 namespace millwright {
 namespace {
 
+void reap_later(pid_t pid) {
+  std::thread([pid] { waitpid(pid, nullptr, 0); }).detach();
+}
+
+Result<pid_t> spawn_shell(const std::string& command, int in, int out, int err) {
+  prepare_process();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in, 0);
+  posix_spawn_file_actions_adddup2(&actions, out, 1);
+  posix_spawn_file_actions_adddup2(&actions, err, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string shell = "/bin/sh", flag = "-c", text = command;
+  char* arguments[] = {shell.data(), flag.data(), text.data(), nullptr};
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, "/bin/sh", &actions, &attributes, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return fail(ErrorKind::connect, std::string("cannot start /bin/sh here: ") + std::strerror(error));
+  return pid;
+}
+
 class LocalProgram final : public Program {
  public:
   LocalProgram(pid_t pid, Descriptor in, Descriptor out, Descriptor err)
@@ -28,7 +57,7 @@ class LocalProgram final : public Program {
     out_.close();
     err_.close();
     // A shell that reads end of file is gone at once; a program that goes on is not waited for.
-    if (waitpid(pid_, nullptr, WNOHANG) == 0) std::thread([pid = pid_] { waitpid(pid, nullptr, 0); }).detach();
+    if (waitpid(pid_, nullptr, WNOHANG) == 0) reap_later(pid_);
   }
   int input() const override { return in_.get(); }
   int output() const override { return out_.get(); }
@@ -95,37 +124,28 @@ Result<Descriptor> connect_address(const addrinfo& address, SteadyPoint deadline
 }  // namespace
 
 Result<std::unique_ptr<Program>> start_local(const std::string& command) {
-  prepare_process();
   auto in = make_pipe();
   auto out = make_pipe();
   auto err = make_pipe();
   for (const auto* pair : {&in, &out, &err}) {
     if (!*pair) return Failure(pair->error());
   }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in->first.get(), 0);
-  posix_spawn_file_actions_adddup2(&actions, out->second.get(), 1);
-  posix_spawn_file_actions_adddup2(&actions, err->second.get(), 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string shell = "/bin/sh", flag = "-c", text = command;
-  char* arguments[] = {shell.data(), flag.data(), text.data(), nullptr};
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, "/bin/sh", &actions, &attributes, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) return fail(ErrorKind::connect, std::string("cannot start /bin/sh here: ") + std::strerror(error));
+  const auto pid = spawn_shell(command, in->first.get(), out->second.get(), err->second.get());
+  if (!pid) return Failure(pid.error());
   set_nonblocking(in->second.get());
   set_nonblocking(out->first.get());
   set_nonblocking(err->first.get());
-  return std::make_unique<LocalProgram>(pid, std::move(in->second), std::move(out->first), std::move(err->first));
+  return std::make_unique<LocalProgram>(*pid, std::move(in->second), std::move(out->first), std::move(err->first));
+}
+
+Result<Descriptor> start_joined(const std::string& command) {
+  auto pair = make_socket_pair();
+  if (!pair) return Failure(pair.error());
+  fcntl(pair->second.get(), F_SETFL, 0);  // programs expect reads and writes that wait
+  const auto pid = spawn_shell("exec " + command, pair->second.get(), pair->second.get(), 2);
+  if (!pid) return Failure(pid.error());
+  reap_later(*pid);
+  return std::move(pair->first);
 }
 
 Result<Descriptor> connect_tcp(const std::string& host, int port, SteadyPoint deadline, int wake) {
