@@ -69,6 +69,9 @@ class KnownAnswersProbe final : public Probe {
     Exchange& exchange = record(report, session, call, outcome, finding);
     exchange.expected = join(question.expect, " or ");
     exchange.right = right && !finding;
+    // Kept for the case that no answer has token counts, which the sum of all answers decides.
+    if (right && !finding && tally.without_usage == 1)
+      exchange.evidence = session.keep(call.name + ".txt", outcome.raw);
   }
 
   // A server that does not know how to switch thinking off says 400; a model that thinks on needs a larger budget.

@@ -1,0 +1,43 @@
+// Behaviours for ReplayServer: the surface of an engine around an answer that the case gives.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/replay_server.hpp"
+
+namespace millwright {
+
+// What the model "says". Values are put into the reply as they are, so any type is possible.
+struct ReplayAnswer {
+  Value content;
+  Value reasoning;
+  std::string finish = "stop";
+  Value tool_calls;
+  std::optional<int> tokens;           // absent: a count of the words in content
+  std::optional<ReplayReply> instead;  // sent in place of all that
+};
+using ReplayModel = std::function<ReplayAnswer(const ReplayRequest&)>;
+
+// Right answers to the questions of probes.yml, a paragraph otherwise.
+ReplayAnswer healthy_answer(const ReplayRequest& request);
+// The same content to everything.
+ReplayModel always(Value content, std::string finish = "stop", std::optional<int> tokens = {},
+                   Value reasoning = nullptr);
+// A reply in place of every chat.
+ReplayModel instead(ReplayReply reply);
+
+// "llama.cpp", "vllm" or "sglang": /v1/models, /version, /health and chat (plain and streamed) in that engine's shape.
+ReplayBehaviour engine_surface(const std::string& engine, ReplayModel model);
+
+// Exchanges recorded from a real server (tests/data/smoke/*.ndjson), found again by question, stream and logprobs.
+ReplayBehaviour recorded(const std::string& path);
+
+ReplayReply json_reply(const Value& body, int status = 200);
+ReplayReply text_reply(std::string body, int status = 200, std::string content_type = "application/json");
+ReplayReply error_reply(int status, const std::string& message, const std::string& type, bool flat);
+std::string sse(const Value& chunk);
+
+}  // namespace millwright
