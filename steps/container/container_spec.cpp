@@ -9,9 +9,9 @@ namespace {
 constexpr std::string_view kOnNode = "node:";
 
 // What the model and server steps need inside, so that no later step has to install anything.
-// iproute2: `ss` names who holds a port; python3-venv: engines that come as wheels.
+// iproute2: `ss` names who holds a port; libgomp1: engines on the processor; python3-venv: engines that come as wheels.
 Value default_packages() {
-  return Value::array({"ca-certificates", "curl", "iproute2", "procps", "python3", "python3-venv"});
+  return Value::array({"ca-certificates", "curl", "iproute2", "libgomp1", "procps", "python3", "python3-venv"});
 }
 
 std::vector<InputSpec> image_fields() {

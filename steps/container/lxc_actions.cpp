@@ -8,9 +8,6 @@ namespace millwright {
 
 namespace {
 
-constexpr const char* kApt =
-    "DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold";
-
 // Fills @NAME@ with quoted values, so that the scripts below read as scripts.
 std::string fill(std::string script, const std::vector<std::pair<std::string, std::string>>& values) {
   for (const auto& [name, value] : values)
@@ -126,27 +123,6 @@ std::string bridge_unit(const std::string& subnet) {
          bridge +
          "'\n\n"
          "[Install]\nWantedBy=multi-user.target\n";
-}
-
-Action install_lxc_action(const std::vector<std::string>& packages) {
-  Action action;
-  action.title = "install " + join(packages, ", ");
-  action.save = "dpkg-query -W -f '${Package}\\n' | sort -u > \"$MW_SAVE/packages\"\n";
-  const std::string wanted = shell_join(packages);
-  action.script = std::string("apt() { ") + kApt + " \"$@\"; }\n" + "apt install --no-install-recommends " + wanted +
-                  " || { apt update; " + "apt install --no-install-recommends " + wanted + "; }\n";
-  // Only what this brought: the named packages, and what came along automatically since.
-  action.undo = std::string("apt() { ") + kApt + " \"$@\"; }\n" + R"sh([ -e "$MW_SAVE/packages" ] || exit 0
-new=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' | sed -n 's/ installed$//p' | sort -u | comm -13 "$MW_SAVE/packages" -)
-[ -n "$new" ] || exit 0
-{ printf '%s\n' )" +
-                wanted + R"sh(; apt-mark showauto; } | sort -u > "$MW_SAVE/removable"
-remove=$(printf '%s\n' "$new" | comm -12 - "$MW_SAVE/removable")
-[ -z "$remove" ] || apt purge $remove
-)sh";
-  action.undo_title = "remove what that installed";
-  action.marks.guard_self = true;
-  return action;
 }
 
 Action bridge_action(const std::string& subnet) {

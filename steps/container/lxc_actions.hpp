@@ -9,7 +9,6 @@
 
 namespace millwright {
 
-Action install_lxc_action(const std::vector<std::string>& packages);
 // `subnet`: "10.213.0." of our own bridge.
 Action bridge_action(const std::string& subnet);
 // The folder for uploads, when the root file system comes as a tar file from here.

@@ -5,6 +5,7 @@
 #include "steps/container/container_backend.hpp"
 #include "steps/container/lxc_actions.hpp"
 #include "steps/container/lxc_config.hpp"
+#include "steps/contract/apt_packages.hpp"
 
 namespace millwright {
 
@@ -163,7 +164,7 @@ class LxcBackend final : public ContainerBackend {
     auto network = network_for(spec, found);
     if (!network) return fail(network.error());
     Change change;
-    if (!found.missing_tools.empty()) change.actions.push_back(install_lxc_action(found.missing_tools));
+    if (!found.missing_tools.empty()) change.actions.push_back(install_packages_action(found.missing_tools));
     if (spec.bridge == "auto" && (!found.bridge_up || found.subnet.empty())) {
       change.actions.push_back(bridge_action(network->gateway.substr(0, network->gateway.rfind('.') + 1)));
     }

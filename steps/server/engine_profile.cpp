@@ -61,6 +61,7 @@ Result<EngineProfile> engine_profile(const Knowledge& knowledge, const std::stri
   out.default_port = row.at("default_port");
   out.health = row.at("health");
   for (const Value& known : row.at("known_good")) out.known_good.push_back(known.at("version"));
+  out.methods = row.value("methods", Value::object());
   out.sources = row.at("sources");
   for (const auto& [name, words] : row.at("flags").items()) out.flags[name] = words.get<std::vector<std::string>>();
   if (auto read = read_patterns(row, out); !read) return fail(read.error());

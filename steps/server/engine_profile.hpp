@@ -38,6 +38,7 @@ struct EngineProfile {
   int default_port = 0;
   std::string health;                   // path that answers 200 without a key once the model is loaded
   std::vector<std::string> known_good;  // newest first
+  Value methods;                        // method -> what every source of it has
   Value sources;                        // version -> how to install it
   std::map<std::string, std::vector<std::string>, std::less<>> flags;
   std::vector<LogStage> stages;

@@ -22,7 +22,7 @@ std::vector<InputSpec> inputs(const Knowledge& knowledge) {
        .default_value = Value::object(),
        .doc = "How to install each version: {VERSION: {method: archive, path or url, sha256}} or {VERSION: {method: "
               "wheel, "
-              "packages: [{name, version, sha256: [...]}], wheelhouse, launcher}}. Paths are here; node:/path is on "
+              "packages: [{name, version, sha256: [...]}], wheelhouse}}. Paths are here; node:/path is on "
               "the node. "
               "Several versions give the remedy `next known-good version` something to install."},
       {.name = "model", .need = Need::required, .doc = "Path of the model on the node, as the model step gives it."},
@@ -116,6 +116,13 @@ Value merged_sources(const EngineProfile& profile, const Inputs& inputs) {
   const Value& given = inputs.value("sources");
   if (given.is_object()) {
     for (const auto& [version, source] : given.items()) out[version] = source;
+  }
+  for (auto& source : out) {
+    if (!source.is_object()) continue;
+    const Value defaults = profile.methods.value(source_text(source, "method"), Value::object());
+    for (const auto& [key, value] : defaults.items()) {
+      if (!source.contains(key)) source[key] = value;
+    }
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
+#include "steps/contract/apt_packages.hpp"
 #include "steps/server/engine_installer.hpp"
 
 namespace fs = std::filesystem;
@@ -80,26 +81,33 @@ class WheelInstaller final : public EngineInstaller {
     return "wheel sha256:" + sha256_hex(requirements(job.source) + job.launcher);
   }
 
-  std::vector<Question> ask(const InstallJob&) const override {
-    return {{.key = "python",
-             .script = "if ! command -v python3 >/dev/null; then echo none; exit 0; fi\n"
-                       "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'\n"
-                       "python3 -c 'import ensurepip, venv' 2>/dev/null && echo venv || echo bare\n"
-                       "command -v apt-get >/dev/null && echo apt || echo other\n"}};
+  std::vector<Question> ask(const InstallJob& job) const override {
+    std::vector<std::string> packages = apt_packages(job.source);
+    packages.push_back("python3-venv");
+    return {
+        {.key = "python",
+         .script = "if ! command -v python3 >/dev/null; then echo none; exit 0; fi\n"
+                   "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'\n"
+                   "python3 -c 'import ensurepip, venv' 2>/dev/null && echo venv || echo bare\n"},
+        {.key = "missing",
+         .script = "command -v apt-get >/dev/null || { echo other; exit 0; }\n" + missing_packages_script(packages)}};
   }
 
   Result<std::vector<Action>> prepare(const InstallJob& job, const Answers& answers) const override {
     std::vector<Action> out;
     const std::vector<std::string> python = split_lines(answers.text("python"));
     const bool none = python.empty() || python[0] == "none";
+    const bool bare = none || (python.size() > 1 && python[1] == "bare");
     if (auto enough = python_enough(job, none ? "" : python[0]); !enough) return fail(enough.error());
-    if (none || (python.size() > 1 && python[1] == "bare")) {
-      if (python.size() > 2 && python[2] == "other") {
-        return fail(make_error(ErrorKind::refused, "the node's Python cannot make virtual environments")
-                        .with_hint("install the package that has Python's venv and ensurepip modules"));
-      }
-      out.push_back(install_python());
+    std::vector<std::string> missing = split_lines(answers.text("missing"));
+    const bool other = missing == std::vector<std::string>{"other"};
+    if (bare && other) {
+      return fail(make_error(ErrorKind::refused, "the node's Python cannot make virtual environments")
+                      .with_hint("install the package that has Python's venv and ensurepip modules"));
     }
+    // A Python that brings venv itself needs no package for it.
+    if (!bare) missing.erase(std::remove(missing.begin(), missing.end(), "python3-venv"), missing.end());
+    if (!other && !missing.empty()) out.push_back(install_packages_action(missing));
     const std::string wheelhouse = source_text(job.source, "wheelhouse");
     if (!wheelhouse.empty() && !is_on_node(wheelhouse)) upload_wheels(job, out);
     return out;
@@ -131,6 +139,12 @@ class WheelInstaller final : public EngineInstaller {
   }
 
  private:
+  static std::vector<std::string> apt_packages(const Value& source) {
+    std::vector<std::string> out;
+    for (const Value& name : source.value("apt", Value::array())) out.push_back(name);
+    return out;
+  }
+
   static Result<void> python_enough(const InstallJob& job, const std::string& found) {
     const std::string minimum = source_text(job.source, "min_python");
     if (found.empty() || minimum.empty()) return {};
@@ -146,28 +160,6 @@ class WheelInstaller final : public EngineInstaller {
     const std::string wheelhouse = source_text(job.source, "wheelhouse");
     if (is_on_node(wheelhouse)) return strip_node_prefix(wheelhouse);
     return std::string(kUploads) + "/wheels-" + sha256_hex(requirements(job.source)).substr(0, 16);
-  }
-
-  static Action install_python() {
-    Action action;
-    action.title = "install python3-venv";
-    action.save = "dpkg-query -W -f '${Package}\\n' | sort -u > \"$MW_SAVE/packages\"\n";
-    action.script =
-        "DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND\n"
-        "apt() { apt-get -y -q -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold \"$@\"; }\n"
-        "apt install --no-install-recommends python3-venv || { apt update; apt install --no-install-recommends "
-        "python3-venv; }\n";
-    action.undo = R"sh([ -e "$MW_SAVE/packages" ] || exit 0
-grep -qx python3-venv "$MW_SAVE/packages" && exit 0
-DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
-new=$(dpkg-query -W -f '${Package}\n' | sort -u | comm -13 "$MW_SAVE/packages" -)
-{ echo python3-venv; apt-mark showauto; } | sort -u > "$MW_SAVE/removable"
-remove=$(printf '%s\n' "$new" | comm -12 - "$MW_SAVE/removable")
-[ -z "$remove" ] || apt-get -y -q -o DPkg::Lock::Timeout=120 purge $remove
-)sh";
-    action.undo_title = "remove what that installed";
-    action.marks.guard_self = true;
-    return action;
   }
 
   static void upload_wheels(const InstallJob& job, std::vector<Action>& out) {

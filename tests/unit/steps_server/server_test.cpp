@@ -104,13 +104,15 @@ TEST_F(ServerTest, WheelsArePinnedAndPythonIsChecked) {
                        "print()"};
   Answers answers;
   answers.set("environment", {0, "", ""});
-  answers.set("python", {0, "3.11\nvenv\napt\n", ""});
+  answers.set("python", {0, "3.11\nvenv\n", ""});
+  answers.set("missing", {0, "", ""});
   const auto ready = plan_environment(job, answers);
   ASSERT_EQ(ready->actions.size(), 1U);
   EXPECT_NE(ready->actions[0].script.find("--require-hashes"), std::string::npos);
-  answers.set("python", {0, "3.11\nbare\napt\n", ""});
-  EXPECT_EQ(plan_environment(job, answers)->actions.size(), 2U);
-  answers.set("python", {0, "3.9\nvenv\napt\n", ""});
+  answers.set("python", {0, "3.11\nbare\n", ""});
+  answers.set("missing", {0, "libgomp1\npython3-venv\n", ""});
+  EXPECT_EQ(plan_environment(job, answers)->actions.at(0).title, "install libgomp1, python3-venv");
+  answers.set("python", {0, "3.9\nvenv\n", ""});
   EXPECT_NE(plan_environment(job, answers).error().message.find("needs Python 3.10"), std::string::npos);
 }
 
