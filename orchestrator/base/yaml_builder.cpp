@@ -378,7 +378,11 @@ tl::expected<YamlNode, std::vector<Error>> build_document(std::string_view text,
   }
   std::vector<Error> found = builder.take_errors();
   errors.insert(errors.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
-  if (errors.empty()) return builder.take_document();
+  if (errors.empty()) {
+    YamlNode document = builder.take_document();
+    if (document.mark.line == 0) document.mark = source.mark(0);
+    return document;
+  }
   std::stable_sort(errors.begin(), errors.end(), [](const Error& a, const Error& b) {
     return std::pair(a.where->line, a.where->column) < std::pair(b.where->line, b.where->column);
   });

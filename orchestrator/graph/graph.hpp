@@ -18,9 +18,13 @@ struct GraphNode {
   std::string state;  // ok | changed | failed | skipped | ...; empty: not run. Colours the picture.
 };
 
+// Positions of one cycle, its first node again at the end: each needs the next one. Empty when there is none.
+std::vector<std::size_t> find_cycle(const std::vector<std::vector<std::size_t>>& needs);
+
 class StepGraph {
  public:
-  // Unknown needs and cycles are errors; a cycle is named in full: "a -> b -> a".
+  // Unknown needs, ids given twice and cycles are errors; a cycle is named in full: "a -> b -> a" (a needs b). The
+  // error's detail is the id of the node it is about. Linear in nodes and edges; no recursion.
   static Result<StepGraph> build(std::vector<GraphNode> nodes);
   const std::vector<GraphNode>& nodes() const { return nodes_; }
   std::vector<std::size_t> order() const;                       // topological, ties in the order of the file
@@ -28,6 +32,7 @@ class StepGraph {
   std::vector<std::size_t> between(std::size_t from,
                                    std::size_t to) const;  // nodes on any path, both included, in order
 
+  // Source for Graphviz and Mermaid. All texts are escaped; nodes are named by number, so that ids can be anything.
   std::string to_dot(const std::string& title) const;
   std::string to_mermaid(const std::string& title) const;
 

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,10 @@ struct StepDecl {
   std::string name;  // for people; empty: id
   std::string uses;
   Template with;                // a mapping
-  std::vector<NeedDecl> needs;  // resolved: without `needs:` it is the step before
+  std::vector<NeedDecl> needs;  // resolved: without `needs:` it is the step before; the step of `in` is among them
   std::string in;               // id of the step whose node it runs in; empty: the host
   std::optional<Expression> when;
-  std::optional<Template> foreach;  // a list; `item` and `index` in scope; outputs become a list
+  std::optional<Template> foreach;  // a list; `item` and `index` in scope, also of `when`
   std::string register_as;          // also reachable under this name; always under steps.<id>
   std::vector<std::string> tags;
   RetryDecl retry;
@@ -85,12 +86,30 @@ struct Playbook {
   const StepDecl* find(const std::string& id) const;
 };
 
+// What is known beside the playbook itself.
+struct ParseOptions {
+  // Names of the variables that the inventory gives to the hosts of the play. Given: `vars.NAME` of anything else but
+  // the playbook's own is an error. Absent (no inventory at hand): unknown `vars.NAME` pass, since they may come from
+  // there.
+  std::optional<std::set<std::string>> inventory_variables;
+};
+
 // Reads `path` and what it includes, checks it against the step kinds: unknown keys, wrong types, duplicate ids,
-// undefined names in expressions, unknown steps in needs and in, cycles, inputs of step kinds. Every error has a mark.
-tl::expected<Playbook, std::vector<Error>> load_playbook(const std::string& path, const StepRegistry& registry);
-// The same from text; includes are resolved relative to `path`.
+// undefined names in expressions, unknown steps in needs and in, cycles, inputs of step kinds. Every error has a mark
+// (but for an unreadable `path`), and they come in the order of the files.
+//
+// Names in expressions: inputs.X, vars.X, steps.ID.OUTPUT, the names given by `register:`, host (name, address, groups,
+// vars), run.id, and under foreach item and index. Beside its outputs a step has `changed` and `state`; one with
+// foreach has `items`, the list of its outputs.
+tl::expected<Playbook, std::vector<Error>> load_playbook(const std::string& path, const StepRegistry& registry,
+                                                         const ParseOptions& options = {});
+// The same from text; includes and files are resolved relative to `path`.
 tl::expected<Playbook, std::vector<Error>> parse_playbook(std::string_view text, const std::string& path,
-                                                          const StepRegistry& registry);
+                                                          const StepRegistry& registry,
+                                                          const ParseOptions& options = {});
+
+// All errors as compilers print them, and what it means: "2 errors; nothing was contacted."
+std::string render_all(const std::vector<Error>& errors);
 
 // Inputs as given by -e and defaults: checked types, required ones present, unknown ones refused with a suggestion.
 tl::expected<Value, std::vector<Error>> resolve_inputs(const Playbook& playbook, const Value& given);

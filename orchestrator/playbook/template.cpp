@@ -115,10 +115,9 @@ struct Slice {
 };
 
 // Where the expressions of a text are, delimiters left out.
-tl::expected<std::vector<Slice>, std::vector<Error>> find_slices(const NodeText& place) {
+std::vector<Slice> find_slices(const NodeText& place, std::vector<Error>& errors) {
   const std::string& text = place.text();
   std::vector<Slice> slices;
-  std::vector<Error> errors;
   std::size_t at = 0;
   while (true) {
     const std::size_t open = text.find("{{", at);
@@ -145,7 +144,6 @@ tl::expected<std::vector<Slice>, std::vector<Error>> find_slices(const NodeText&
     }
     at = end;
   }
-  if (!errors.empty()) return tl::unexpected(std::move(errors));
   return slices;
 }
 
@@ -213,16 +211,15 @@ tl::expected<Template, std::vector<Error>> Template::compile(const YamlNode& nod
 
 std::vector<Error> Template::compile_text(const YamlNode& node, Part& part) {
   const auto place = std::make_shared<NodeText>(node);
-  const auto slices = find_slices(*place);
-  if (!slices) return slices.error();
-  if (slices->empty()) {
-    part.constant = node.to_value();
-    return {};
-  }
   std::vector<Error> errors;
+  const std::vector<Slice> slices = find_slices(*place, errors);
+  if (slices.empty()) {
+    part.constant = node.to_value();
+    return errors;
+  }
   const std::string& text = place->text();
   std::size_t at = 0;
-  for (const Slice& slice : *slices) {
+  for (const Slice& slice : slices) {
     part.literals.push_back(text.substr(at, slice.from - 2 - at));
     auto expression = Expression::parse_at(text.substr(slice.from, slice.to - slice.from), place, slice.from);
     if (expression) {

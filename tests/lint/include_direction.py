@@ -21,7 +21,7 @@ LAYERS = {
     "graph": {"base"},
     "journal": {"base"},
     "transport": {"base", "step_contract"},
-    "playbook": {"base", "step_contract"},
+    "playbook": {"base", "graph", "step_contract"},
     "inventory": {"base", "transport"},
     "report": {"base", "journal"},
     "engine": {"base", "playbook", "graph", "transport", "journal", "inventory", "report", "step_contract"},
