@@ -66,7 +66,7 @@ Inputs inputs_of(const AnyStepKind& kind, const Value& given) {
   return Inputs(*checked);
 }
 
-RealShell::RealShell(std::string shell) : shell_(std::move(shell)) {
+RealShell::RealShell(ShellOptions options) : options_(std::move(options)) {
   std::string pattern = (fs::canonical(fs::temp_directory_path()) / "mw-steps-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
   base_ = pattern;
@@ -89,6 +89,7 @@ std::string RealShell::read(const std::string& relative) const { return slurp(ro
 
 std::map<std::string, std::string> RealShell::tree() const {
   std::map<std::string, std::string> out;
+  if (!options_.fingerprint.empty()) return {{"fingerprint", run(options_.fingerprint, "").out}};
   out["."] = describe(root_);
   for (const auto& entry : fs::recursive_directory_iterator(root_)) {
     out[entry.path().lexically_relative(root_).string()] = describe(entry.path());
@@ -99,10 +100,17 @@ std::map<std::string, std::string> RealShell::tree() const {
 Answer RealShell::run(const std::string& script, const std::string& options, const fs::path& save) const {
   const fs::path file = base_ / "script.sh";
   spill(file, script);
+  const bool here = options_.remote.empty();
   std::string command = "env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LC_ALL=C ";
   if (!save.empty()) command += "MW_SAVE=" + shell_quote(save.string()) + " ";
-  command += shell_ + " " + options + " " + shell_quote(file.string()) + " </dev/null >" +
-             shell_quote((base_ / "out").string()) + " 2>" + shell_quote((base_ / "err").string());
+  command += options_.shell + " " + options + " ";
+  if (here) {
+    command += shell_quote(file.string()) + " </dev/null";
+  } else {
+    command = "cat >/root/mw-script && " + command + "/root/mw-script </dev/null";
+    command = options_.remote + " " + shell_quote(command) + " <" + shell_quote(file.string());
+  }
+  command += " >" + shell_quote((base_ / "out").string()) + " 2>" + shell_quote((base_ / "err").string());
   const int status = std::system(command.c_str());
   Answer answer;
   answer.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -123,6 +131,10 @@ Result<Change> RealShell::plan(const StepKind& kind, const Inputs& inputs) const
 
 fs::path RealShell::new_save_dir() {
   const fs::path dir = base_ / ("save-" + std::to_string(++saves_));
+  if (!options_.remote.empty()) {
+    run("mkdir -p -m 700 " + shell_quote(dir.string()), "");
+    return dir;
+  }
   fs::create_directory(dir);
   fs::permissions(dir, fs::perms::owner_all);
   return dir;

@@ -20,10 +20,18 @@ struct ActedChange {
   std::vector<std::filesystem::path> save_dirs;  // one for each action
 };
 
+struct ShellOptions {
+  std::string shell = "/bin/sh";
+  // A command that runs its last argument by a shell as root elsewhere, e.g. "tests/lab/lab ssh node1"; empty: here.
+  std::string remote{};
+  // Shell text whose output stands for "everything that the step may change"; empty: the files below root.
+  std::string fingerprint{};
+};
+
 // One temporary world; removed with everything in it at the end.
 class RealShell {
  public:
-  explicit RealShell(std::string shell = "/bin/sh");
+  explicit RealShell(ShellOptions options = {});
   ~RealShell();
   RealShell(const RealShell&) = delete;
   RealShell& operator=(const RealShell&) = delete;
@@ -52,7 +60,7 @@ class RealShell {
   Change expect_contract(const StepKind& kind, const Value& given);
 
  private:
-  std::string shell_;
+  ShellOptions options_;
   std::filesystem::path base_;
   std::filesystem::path root_;
   int saves_ = 0;
