@@ -142,7 +142,7 @@ Result<Descriptor> start_joined(const std::string& command) {
   auto pair = make_socket_pair();
   if (!pair) return Failure(pair.error());
   fcntl(pair->second.get(), F_SETFL, 0);  // programs expect reads and writes that wait
-  const auto pid = spawn_shell("exec " + command, pair->second.get(), pair->second.get(), 2);
+  const auto pid = spawn_shell(command, pair->second.get(), pair->second.get(), 2);
   if (!pid) return Failure(pid.error());
   reap_later(*pid);
   return std::move(pair->first);

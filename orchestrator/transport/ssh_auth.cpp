@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/transport/agent_filter.hpp"
 #include "orchestrator/transport/ssh_login.hpp"
 
 namespace millwright {
@@ -127,12 +129,27 @@ class Authenticator {
                  "certificate " + certificate);
   }
 
+  // Keys of the agent that belong to an identity file go first; with IdentitiesOnly no others are shown.
   Result<Attempt> agent() {
     if (ssh_.identity_agent.empty()) return note("agent: none (SSH_AUTH_SOCK is not set)");
-    if (access(ssh_.identity_agent.c_str(), F_OK) != 0) return note("agent: " + ssh_.identity_agent + " is not there");
-    if (ssh_.identities_only) return note("agent: not asked (IdentitiesOnly)");
-    return judge(wait_.until([&] { return ssh_userauth_agent(session_, nullptr); }, SSH_AUTH_AGAIN),
-                 "keys of the agent");
+    auto filter = make_agent_filter(ssh_.identity_agent, public_keys(),
+                                    ssh_.identities_only ? OtherKeys::hide : OtherKeys::show_last);
+    if (!filter) return note("agent: " + filter.error().message);
+    const int socket = (*filter)->release_socket();
+    ssh_set_agent_socket(session_, socket);
+    auto rc = wait_.until([&] { return ssh_userauth_agent(session_, nullptr); }, SSH_AUTH_AGAIN);
+    filters_.push_back(std::move(*filter));
+    return judge(rc, ssh_.identities_only ? "the agent's copies of these keys" : "keys of the agent");
+  }
+
+  std::vector<std::string> public_keys() const {
+    std::vector<std::string> keys;
+    for (const std::string& path : ssh_.identity_files) {
+      std::istringstream words(read_file(path + ".pub"));
+      std::string type, base64;
+      if (words >> type >> base64) keys.push_back(base64);
+    }
+    return keys;
   }
 
   Result<Attempt> passwords() {
@@ -197,6 +214,7 @@ class Authenticator {
   PeerKnown peer_;
   std::vector<std::string> tried_;
   bool encrypted_ = false;
+  std::vector<std::unique_ptr<AgentFilter>> filters_;  // libssh may ask them until the login is over
 };
 
 }  // namespace

@@ -215,11 +215,10 @@ class Reader {
       }
       return;
     }
-    // Whichever of the two comes first stands for both.
-    if ((key == "proxyjump" || key == "proxycommand") &&
-        (values_.count("proxyjump") != 0 || (key == "proxyjump" && values_.count("proxycommand") != 0))) {
-      return;
-    }
+    // Whichever of the two comes first stands for both; "ProxyJump none" leaves room for a command.
+    const auto jump = values_.find("proxyjump");
+    if (key == "proxycommand" && jump != values_.end() && lower(jump->second[0]) != "none") return;
+    if (key == "proxyjump" && values_.count("proxycommand") != 0) return;
     values_.emplace(key, words);
   }
 

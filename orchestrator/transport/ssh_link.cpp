@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,17 @@ std::string error_text(ssh_session session) {
 }
 
 }  // namespace
+
+// libssh closes a socket that it was given when the peer hangs up, and leaves it open otherwise.
+void SessionDeleter::operator()(ssh_session session) const {
+  const int fd = ssh_get_fd(session);
+  struct stat before = {};
+  struct stat after = {};
+  const bool open = fd >= 0 && fstat(fd, &before) == 0;
+  ssh_disconnect(session);
+  ssh_free(session);
+  if (open && fstat(fd, &after) == 0 && before.st_ino == after.st_ino && before.st_dev == after.st_dev) close(fd);
+}
 
 enum class Stage { opening, requesting, running, over };
 
@@ -164,8 +176,9 @@ void SshLink::serve() {
         at = bridges_.erase(at);
       }
     }
-    if (ssh_is_connected(session_.get()) == 0) return close_all(error_text(session_.get()));
     wait();
+    // Before any stream is told of its end, so that nobody takes a lost connection for a program that ended.
+    if (ssh_is_connected(session_.get()) == 0) return close_all(error_text(session_.get()));
     if (unanswered_ > settings_.alive_count) {
       return close_all("no answer to " + std::to_string(settings_.alive_count) + " keepalives");
     }

@@ -20,10 +20,7 @@
 namespace millwright {
 
 struct SessionDeleter {
-  void operator()(ssh_session session) const {
-    ssh_disconnect(session);
-    ssh_free(session);
-  }
+  void operator()(ssh_session session) const;
 };
 using SshSession = std::unique_ptr<ssh_session_struct, SessionDeleter>;
 

@@ -175,9 +175,9 @@ Result<void> set_algorithms(ssh_session session, const SshSettings& ssh, const s
 }
 
 Result<SshSession> new_session(const LoginSettings& settings, Descriptor socket, const std::vector<KnownHost>& known) {
-  SshSession session(ssh_new());
   const int off = 0;
   int fd = socket.release();
+  SshSession session(ssh_new());
   ssh_options_set(session.get(), SSH_OPTIONS_FD, &fd);
   ssh_options_set(session.get(), SSH_OPTIONS_PROCESS_CONFIG, &off);
   ssh_options_set(session.get(), SSH_OPTIONS_HOST, settings.ssh.host.c_str());
