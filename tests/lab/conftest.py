@@ -1,10 +1,14 @@
 """Fixtures of the lab tests: nodes, engines, and the real binary."""
+import json
+import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 LAB = HERE / "lab"
 
 
@@ -48,3 +52,72 @@ def make_lab():
     yield make
     for lab in made:
         lab.down()
+
+
+class Run:
+    """What one call of the binary did: exit code, output, and with --json the events of the run."""
+
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def events(self):
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+
+    def of(self, kind, **where):
+        """Events of one type, by host and step if said."""
+        return [event for event in self.events
+                if event["type"] == kind and all(event[key] == value for key, value in where.items())]
+
+    def states(self):
+        """{(host, step): how it ended at last}"""
+        return {(event["host"], event["step"]): event["data"]["state"] for event in self.of("step_finished")}
+
+    def verdicts(self):
+        """(verdict, class) of every finished test of answers, in order."""
+        return [(event["data"]["verdict"]["kind"], event["data"]["verdict"].get("class", "")) for event in
+                self.of("step_finished") if event["data"].get("verdict")]
+
+    def expect(self, code):
+        if self.code != code:
+            pytest.fail(f"exit {self.code}, wanted {code}\n{self.out[-6000:]}\n{self.err[-3000:]}")
+        return self
+
+
+class Millwright:
+    """The real binary, with a journal of its own."""
+
+    binary = os.environ.get("MILLWRIGHT", str(ROOT / "build/dev/orchestrator/cli/millwright"))
+
+    def __init__(self, lab, folder):
+        self.inventory = str(lab.inventory)
+        self.env = {**os.environ, "MILLWRIGHT_STATE": str(folder), "NO_COLOR": "1"}
+
+    def command(self, verb, *words):
+        return [self.binary, verb, *map(str, words)]
+
+    def run(self, verb, *words, timeout=600):
+        return Run(subprocess.run(self.command(verb, *words), capture_output=True, text=True, timeout=timeout,
+                                  env=self.env, cwd=HERE))
+
+    def apply(self, playbook, *words, **options):
+        return self.run("apply", playbook, "-i", self.inventory, "--json", *words, **options)
+
+    def start(self, verb, *words):
+        """Runs in the background; its output goes to files, so that nothing blocks."""
+        return subprocess.Popen(self.command(verb, *words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env=self.env, cwd=HERE)
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            pytest.fail(f"not within {seconds} s: {what}")
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def fetched():
+    """The manifest of tests/lab/engines/fetch.sh."""
+    return json.loads(run(HERE / "engines/fetch.sh", timeout=1200).stdout)

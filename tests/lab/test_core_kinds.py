@@ -1,0 +1,51 @@
+"""The converging kinds on a real node: once changed, then as wanted; and all of it taken back."""
+import pytest
+from conftest import Millwright
+
+
+@pytest.fixture(scope="module")
+def lab(make_lab):
+    return make_lab("core", 1)
+
+
+@pytest.fixture
+def millwright(lab, tmp_path):
+    return Millwright(lab, tmp_path)
+
+
+def test_apply_twice_then_roll_back(lab, millwright):
+    first = millwright.apply("playbooks/core.yml").expect(0)
+    for step in ("package", "folder", "page", "unit", "service", "once"):
+        assert first.states()[("core1", step)] == "changed", step
+    assert lab.ssh("core1", "systemctl is-active lab-web; hello >/dev/null && cat /srv/lab/index.txt").stdout == \
+        "active\nserved by core1\n"
+
+    again = millwright.apply("playbooks/core.yml").expect(0)
+    touched = [event["step"] for event in again.of("action_started")]
+    assert touched == ["checked"]  # a command without a guard always runs; nothing else does
+    assert again.states()[("core1", "service")] == "ok"
+
+    run_id = first.of("run_started")[0]["run"]
+    millwright.run("rollback", run_id, "-i", millwright.inventory, "-y", "--json").expect(0)
+    gone = lab.ssh("core1", "ls -d /srv/lab /etc/systemd/system/lab-web.service /usr/bin/hello 2>/dev/null | wc -l")
+    assert gone.stdout.strip() == "0"
+    assert lab.ssh("core1", "systemctl is-active lab-web", check=False).stdout.strip() == "inactive"
+
+
+def test_plan_only_looks(lab, millwright):
+    plan = millwright.run("plan", "playbooks/core.yml", "-i", millwright.inventory).expect(0)
+    assert "/srv/lab/index.txt" in plan.out
+    assert lab.ssh("core1", "test -e /srv/lab", check=False).returncode == 1
+
+
+def test_a_failure_takes_back_what_was_done(lab, millwright):
+    lab.ssh("core1", "echo old > /srv/before; chmod 640 /srv/before")
+    failed = millwright.apply("playbooks/fails-late.yml").expect(3)
+    assert failed.states()[("core1", "breaks")] == "failed"
+    assert lab.ssh("core1", "cat /srv/before; stat -c %a /srv/before; ls -d /srv/made 2>/dev/null | wc -l").stdout == \
+        "old\n640\n0\n"
+
+
+def test_undo_scripts_are_for_root_only(lab, millwright):
+    millwright.apply("playbooks/slow.yml").expect(0)
+    assert lab.ssh("core1", "find /var/lib/millwright -perm /077 ! -type l | head").stdout == ""

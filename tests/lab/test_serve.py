@@ -1,0 +1,96 @@
+"""The main job on real parts: a real engine, a real small model, and real garbage that ends rolled back."""
+import json
+
+import pytest
+from conftest import ROOT, Millwright
+
+PLAYBOOK = ROOT / "playbooks/serve-model.yml"
+NODE = "serve1"
+
+
+@pytest.fixture(scope="module")
+def lab(make_lab):
+    return make_lab("serve", 1)
+
+
+@pytest.fixture(scope="module")
+def millwright(lab, tmp_path_factory):
+    return Millwright(lab, tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="module")
+def inputs(fetched):
+    """inputs(model, version) -> -e for the playbook; all three engine versions can be installed."""
+    engine = fetched["engine"]
+    sources = {engine["version"]: {"method": "archive", "path": engine["path"], "sha256": engine["sha256"]}}
+    for version, wheel in fetched["wheels"].items():
+        sources[version] = {"method": "wheel", "wheelhouse": wheel["folder"], "launcher": "llama.cpp-xllamacpp.py",
+                            "packages": [{"name": wheel["package"], "version": version, "sha256": [wheel["sha256"]]}]}
+
+    def make(model="good", version=engine["version"], **more):
+        file = fetched["models"][model]
+        known = sources if version != engine["version"] else {engine["version"]: sources[engine["version"]]}
+        return ["-e", json.dumps({"model": file["path"], "model_sha256": file["sha256"], "served_name": model,
+                                  "context": 2048, "version": version, "sources": known, **more})]
+
+    return make
+
+
+def inside(lab, script):
+    return lab.ssh(NODE, f"lxc-attach -n llm -- sh -c '{script}' </dev/null").stdout
+
+
+def ask(lab, question):
+    body = json.dumps({"messages": [{"role": "user", "content": question}], "max_tokens": 60, "temperature": 0})
+    answer = lab.ssh(NODE, "lxc-attach -n llm -- curl -sS -H content-type:application/json -d @- "
+                           "http://127.0.0.1:8080/v1/chat/completions", input=body)
+    return json.loads(answer.stdout)["choices"][0]["message"]["content"].strip()
+
+
+def served(lab):
+    return json.loads(inside(lab, "curl -sS http://127.0.0.1:8080/v1/models"))["data"][0]["id"]
+
+
+@pytest.fixture(scope="module")
+def good(lab, millwright, inputs):
+    return millwright.apply(PLAYBOOK, *inputs(), timeout=900)
+
+
+def test_a_good_deployment(lab, good):
+    good.expect(0)
+    assert good.verdicts()[-1][0] == "pass"
+    assert ask(lab, "What is the capital of France? Answer with one word.") == "Paris"
+
+
+def test_the_same_again_changes_nothing(millwright, inputs, good):
+    again = millwright.apply(PLAYBOOK, *inputs(), timeout=300).expect(0)
+    assert again.of("action_started") == []
+    assert {state for (_, step), state in again.states().items()} == {"ok"}
+
+
+CLASSES = {
+    "bits": {"budget_spent_no_text", "empty_content", "empty_answer", "pad_tokens", "budget_null"},
+    "swap": {"repetition_loop", "one_character_run", "repetition", "garbage", "word_salad", "token_salad"},
+    "nan": {"garbage", "word_salad", "token_salad", "mixed_scripts", "script_salad"},
+}
+
+
+@pytest.mark.parametrize("model", ["bits", "swap", "nan"])
+def test_a_broken_model_ends_rolled_back_to_the_release_before(lab, millwright, inputs, good, model):
+    broken = millwright.apply(PLAYBOOK, *inputs(model), timeout=900).expect(3)
+    verdict = broken.verdicts()[0]
+    assert verdict[0] == "fail" and verdict[1] != "", verdict
+    assert broken.of("evidence_kept"), "the raw answers are kept"
+    assert broken.of("verified_after_rollback"), "what serves again was itself tested"
+    assert served(lab) == "good"
+    assert ask(lab, "What is the capital of France? Answer with one word.") == "Paris"
+
+
+def test_an_engine_too_old_is_cured_by_an_upgrade(lab, millwright, inputs, good):
+    cured = millwright.apply(PLAYBOOK, *inputs(version="0.1.10", name="old", port=8081), timeout=900).expect(0)
+    failed = [event for event in cured.of("step_finished", step="server") if event["data"]["state"] == "failed"]
+    assert failed and failed[0]["data"]["error"]["class"] in ("model_arch_unsupported", "load_failed")
+    assert [event["data"]["cured"] for event in cured.of("remedy_result")][-1] is True
+    assert cured.verdicts()[-1][0] == "pass"
+    # Both versions are there, side by side; the one that failed can be gone back to.
+    assert len(inside(lab, "ls /opt/millwright/engines").split()) >= 3
