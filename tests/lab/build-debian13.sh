@@ -30,6 +30,7 @@ git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' 
   [ ! -e "$file" ] || printf '%s\0' "$file"
 done >"$cache/files"
 export root preset cache tree
+# shellcheck disable=SC2016  # for the inner shells
 exec unshare --mount --pid --fork --kill-child bash -euc '
   mkdir -p "$root/src" "$root/ccache"
   rsync --archive --delete --exclude=/build --from0 --files-from="$cache/files" "$tree/" "$root/src/"
