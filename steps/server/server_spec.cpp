@@ -51,6 +51,10 @@ std::vector<InputSpec> inputs(const Knowledge& knowledge) {
        .type = ValueType::mapping,
        .default_value = Value::object(),
        .doc = "Environment of the server; kept in a file that only root can read."},
+      {.name = "release",
+       .type = ValueType::integer,
+       .doc = "Run this earlier release of the server again, as it is on the node, whatever the other inputs say. The "
+              "remedy `previous release` sets it."},
       {.name = "ready_timeout",
        .type = ValueType::duration,
        .default_value = "15m",
@@ -177,6 +181,7 @@ Result<ServerSpec> server_spec(const EngineProfile& profile, const Inputs& given
     for (const auto& [key, value] : env.items())
       spec.env[key] = value.is_string() ? value.get<std::string>() : value.dump();
   }
+  spec.release = optional_integer<int>(given, "release");
   spec.ready_timeout = given.duration("ready_timeout");
   spec.stall_timeout = given.duration("stall_timeout");
   return spec;

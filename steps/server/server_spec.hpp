@@ -30,6 +30,7 @@ struct ServerSpec {
   std::vector<std::string> extra_flags;
   std::string api_key;
   std::map<std::string, std::string> env;
+  std::optional<int> release;  // run this one of the node again instead of what the other inputs say
   Milliseconds ready_timeout{0};
   Milliseconds stall_timeout{0};
 

@@ -23,7 +23,15 @@ class Deployment {
       : context_(context), profile_(profile), spec_(std::move(spec)), job_(std::move(job)) {}
 
   Result<StepOutcome> run() {
+    if (spec_.release) {
+      if (auto taken = take_release(*spec_.release); !taken) return fail(taken.error());
+    }
     if (auto done = look(); !done) return fail(done.error());
+    return spec_.release ? run_release(*spec_.release) : run_wanted();
+  }
+
+ private:
+  Result<StepOutcome> run_wanted() {
     const std::string identity = find_installer(source_text(job_.source, "method"))->identity(job_);
     release_ = make_release(spec_, profile_, identity);
     const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
@@ -37,7 +45,36 @@ class Deployment {
     return watch(*cursor, StepState::changed);
   }
 
- private:
+  // An earlier release is run as its record says, not as the inputs do.
+  Result<void> take_release(int number) {
+    NodeCommand command;
+    command.script =
+        "cat " + shell_quote(spec_.folder() + "/releases/" + std::to_string(number) + "/release.json") + "\n";
+    auto answer = context_.node().run(command);
+    if (!answer) return fail(answer.error());
+    const Value record = Value::parse(answer->out, nullptr, false);
+    if (!answer->ok() || !record.is_object()) {
+      return fail(make_error(ErrorKind::refused, "server " + spec_.name + " has no release " + std::to_string(number))
+                      .with_hint("ls " + spec_.folder() + "/releases on the node shows which there are"));
+    }
+    spec_.version = record.value("version", spec_.version);
+    spec_.model = record.value("model", spec_.model);
+    spec_.host = record.value("host", spec_.host);
+    spec_.port = record.value("port", spec_.port);
+    return {};
+  }
+
+  Result<StepOutcome> run_release(int number) {
+    if (deployed_.current == number && deployed_.files_unchanged && deployed_.active == "active")
+      return settle_running();
+    if (auto free = port_is_free(); !free) return fail(free.error());
+    auto cursor = journal_cursor(context_.node());
+    if (!cursor) return fail(cursor.error());
+    number_ = number;
+    if (auto done = context_.act(switch_action(spec_, number)); !done) return fail(done.error());
+    return watch(*cursor, StepState::changed);
+  }
+
   Result<void> look() {
     std::vector<NodeCommand> commands;
     const std::vector<Question> questions = deployed_questions(spec_);

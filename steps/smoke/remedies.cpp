@@ -212,8 +212,7 @@ std::optional<Remedy> LadderAdvisor::apply(const Row& row, const RemedyQuery& qu
   } else if (row.kind == "previous_release") {
     const Value previous =
         query.step_outputs.is_object() ? query.step_outputs.value("previous_release", Value()) : Value();
-    // Only servers that take a release as input can be asked for one; rolling back serves the others.
-    if (!previous.is_null() && query.step_inputs.contains("release")) {
+    if (previous.is_number_integer()) {
       remedy = Remedy{};
       remedy->title = row.title;
       remedy->set = {{"release", previous}};
