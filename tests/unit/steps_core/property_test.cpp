@@ -1,6 +1,7 @@
 // For random trees and random inputs: after acting, planning finds nothing, and undo gives the tree back. And the same
 // on other shells than /bin/sh.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <random>
@@ -94,20 +95,39 @@ TEST(Property, GuardedCommandsAndScriptsConverge) {
   }
 }
 
+bool has(const std::string& tool) { return std::system(("command -v " + tool + " >/dev/null").c_str()) == 0; }
+
+void expect_files_work_on(const std::string& sh) {
+  SCOPED_TRACE(sh);
+  RealShell shell({.shell = sh});
+  shell.write("d/x", "X");
+  shell.write("f", "old\n");
+  const FileStep file;
+  shell.expect_contract(file, {{"path", shell.path("f")}, {"content", "new\n"}, {"mode", "0600"}});
+  shell.expect_contract(file, {{"path", shell.path("d")}, {"state", "absent"}});
+  shell.expect_contract(file, {{"path", shell.path("f")}, {"mode", "0600"}});
+  shell.expect_contract(file, {{"path", shell.path("p/q")}, {"state", "directory"}});
+  shell.expect_contract(file, {{"path", shell.path("l")}, {"target", "f"}});
+  shell.expect_contract(TemplateStep(), {{"path", shell.path("t")}, {"content", "t"}});
+  shell.expect_contract(ScriptStep(), {{"content", "touch \"$1\"\n"},
+                                       {"args", {shell.path("made")}},
+                                       {"creates", shell.path("made")},
+                                       {"undo", "rm -f '" + shell.path("made") + "'"}});
+}
+
 TEST(Property, OtherShells) {
-  for (const std::string sh : {"dash", "bash --posix", "busybox sh"}) {
-    if (std::system(("command -v " + sh.substr(0, sh.find(' ')) + " >/dev/null").c_str()) != 0) continue;
-    SCOPED_TRACE(sh);
-    RealShell shell({.shell = sh});
-    shell.write("d/x", "X");
-    shell.write("f", "old\n");
-    const FileStep file;
-    shell.expect_contract(file, {{"path", shell.path("f")}, {"content", "new\n"}, {"mode", "0600"}});
-    shell.expect_contract(file, {{"path", shell.path("d")}, {"state", "absent"}});
-    shell.expect_contract(file, {{"path", shell.path("f")}, {"mode", "0600"}});
-    shell.expect_contract(file, {{"path", shell.path("p/q")}, {"state", "directory"}});
-    shell.expect_contract(TemplateStep(), {{"path", shell.path("t")}, {"content", "t"}});
+  for (const std::string sh : {"dash", "bash --posix"}) {
+    if (has(sh.substr(0, sh.find(' ')))) expect_files_work_on(sh);
   }
+}
+
+TEST(Property, NothingButBusybox) {
+  if (!has("busybox")) GTEST_SKIP() << "busybox is not installed";
+  const fs::path tools = fs::path(testing::TempDir()) / ("mw-busybox-" + std::to_string(::getpid()));
+  fs::create_directory(tools);
+  ASSERT_EQ(std::system(("busybox --install -s '" + tools.string() + "'").c_str()), 0);
+  expect_files_work_on("'" + tools.string() + "/env' PATH='" + tools.string() + "' sh");
+  fs::remove_all(tools);
 }
 
 }  // namespace
