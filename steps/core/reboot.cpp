@@ -107,6 +107,9 @@ bool is_loss_of_connection(const Error& error) {
          error.kind == ErrorKind::auth;  // pam_nologin while it goes down and comes up
 }
 
+// The command's own shell may be killed before it ends. Whether the node really restarted, its boot mark tells.
+bool was_killed(const Error& error) { return error.kind == ErrorKind::remote_exit && error.exit_code > 128; }
+
 class Waiting {
  public:
   Waiting(StepContext& context, SteadyPoint until) : context_(context), until_(until) {}
@@ -214,7 +217,9 @@ Result<StepOutcome> RebootStep::run(StepContext& context) const {
   const SteadyPoint began = context.clock().steady();
   context.progress("rebooting (" + *why + ")", {});
   const auto acted = context.act(reboot_action(inputs));
-  if (!acted && !is_loss_of_connection(acted.error())) return fail(wrap(acted.error(), "restarting the node"));
+  if (!acted && !is_loss_of_connection(acted.error()) && !was_killed(acted.error())) {
+    return fail(wrap(acted.error(), "restarting the node"));
+  }
 
   Waiting waiting(context, std::min(context.deadline(), began + inputs.duration("timeout")));
   const auto mark = waiting.for_new_boot(*before);

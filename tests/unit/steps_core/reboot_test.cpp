@@ -107,6 +107,17 @@ TEST(Reboot, ARebootCommandThatFailsIsTheError) {
   EXPECT_EQ(kReboot.run(machine.context).error().kind, ErrorKind::remote_exit);
 }
 
+TEST(Reboot, ACommandThatTheRebootKilledIsNoError) {
+  Machine machine(nullptr);
+  machine.context.on_act = [&machine](const Action&) -> Result<Answer> {
+    machine.rebooted_at = machine.context.time.elapsed;
+    Error killed = make_error(ErrorKind::remote_exit, "killed");
+    killed.exit_code = 137;
+    return fail(killed);
+  };
+  EXPECT_TRUE(kReboot.run(machine.context));
+}
+
 TEST(Reboot, StopsWhenToldTo) {
   Machine machine(nullptr);
   machine.context.on_act = [&machine](const Action&) -> Result<Answer> {
