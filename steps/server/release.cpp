@@ -154,7 +154,8 @@ done
 
 }  // namespace
 
-Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity) {
+Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity,
+                     const std::string& run) {
   const InstallJob job{spec.engine, spec.version, spec.source, profile.executable, ""};
   const std::vector<std::string> command = command_of(spec, profile, job.folder() + "/" + profile.executable);
   Release out;
@@ -176,6 +177,7 @@ Release make_release(const ServerSpec& spec, const EngineProfile& profile, const
                 {"host", spec.host},
                 {"port", spec.port},
                 {"digest", out.digest},
+                {"made_by_run", run},
                 {"run_sha256", sha256_hex(out.run)},
                 {"unit_sha256", sha256_hex(out.unit)}};
   return out;
@@ -184,7 +186,11 @@ Release make_release(const ServerSpec& spec, const EngineProfile& profile, const
 std::vector<Question> deployed_questions(const ServerSpec& spec) {
   return {
       {.key = "current", .script = fill("readlink @FOLDER@/current 2>/dev/null || :\n", spec, 0)},
-      {.key = "numbers", .script = fill("ls @FOLDER@/releases 2>/dev/null || :\n", spec, 0)},
+      {.key = "releases",
+       .script = fill("for d in @FOLDER@/releases/*/; do\n"
+                      "  [ -d \"$d\" ] || continue\n"
+                      "  echo \"$(basename \"$d\") $(tr -d '\\n' < \"$d/release.json\" 2>/dev/null || :)\"\ndone\n",
+                      spec, 0)},
       {.key = "record", .script = fill("cat @FOLDER@/current/release.json 2>/dev/null || :\n", spec, 0)},
       {.key = "files",
        .script = fill("for f in @FOLDER@/current/run /etc/systemd/system/@UNIT@; do\n"
@@ -205,8 +211,11 @@ DeployedServer read_deployed(const Answers& answers) {
   DeployedServer out;
   const std::string current = answers.text("current");
   if (starts_with(current, "releases/")) out.current = std::atoi(current.substr(9).c_str());
-  for (const std::string& name : split_lines(answers.text("numbers"))) {
-    out.highest = std::max(out.highest, std::atoi(name.c_str()));
+  for (const std::string& line : split_lines(answers.text("releases"))) {
+    const int number = std::atoi(line.c_str());
+    out.highest = std::max(out.highest, number);
+    const Value found = Value::parse(line.substr(std::min(line.find(' '), line.size())), nullptr, false);
+    if (found.is_object()) out.records[number] = found;
   }
   const Value record = Value::parse(answers.text("record"), nullptr, false);
   if (record.is_object()) out.record = record;
@@ -218,6 +227,19 @@ DeployedServer read_deployed(const Answers& answers) {
   out.model_there = answers.text("model") == "there";
   out.port_holder = answers.text("port");
   return out;
+}
+
+std::optional<int> release_before(const DeployedServer& deployed, const std::string& model_sha256,
+                                  const std::string& run) {
+  const auto fits = [&](const Value& record) {
+    return !model_sha256.empty() && record.value("model_sha256", "") == model_sha256 &&
+           record.value("made_by_run", "") != run;
+  };
+  if (deployed.current && fits(deployed.record)) return deployed.current;
+  for (auto it = deployed.records.rbegin(); it != deployed.records.rend(); ++it) {
+    if (fits(it->second)) return it->first;
+  }
+  return std::nullopt;
 }
 
 Action prepare_action(const ServerSpec& spec, int number) {

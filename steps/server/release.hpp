@@ -20,7 +20,8 @@ struct Release {
   std::string health;  // URL that tells from the node whether it is up, without a key
 };
 
-Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity);
+Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity,
+                     const std::string& run);
 
 // What is on the node now.
 struct DeployedServer {
@@ -28,6 +29,7 @@ struct DeployedServer {
   int highest = 0;             // highest number ever used there
   std::string digest;          // of the current release
   Value record = Value::object();
+  std::map<int, Value> records;  // of all releases
   bool files_unchanged = false;  // run and unit file are what the release says
   std::string active;            // of the unit
   bool model_there = false;
@@ -35,6 +37,9 @@ struct DeployedServer {
 };
 std::vector<Question> deployed_questions(const ServerSpec& spec);
 DeployedServer read_deployed(const Answers& answers);
+// The release to go back to: one that served the same model and was not made by this run; the current one if it is so.
+std::optional<int> release_before(const DeployedServer& deployed, const std::string& model_sha256,
+                                  const std::string& run);
 
 Action prepare_action(const ServerSpec& spec, int number);
 Action place_release_action(const ServerSpec& spec, const Release& release, int number);

@@ -102,7 +102,7 @@ Signature server_signature(const Knowledge& knowledge) {
       {.name = "release", .type = ValueType::integer, .doc = "Number of the release that runs."},
       {.name = "previous_release",
        .type = ValueType::integer,
-       .doc = "Number of the release before; null when there was none."},
+       .doc = "Number of an earlier release of the same model to go back to; null when there is none."},
       {.name = "unit", .doc = "The systemd unit."},
       {.name = "load_seconds", .type = ValueType::number, .doc = "From start to ready; null when it ran already."},
       {.name = "facts", .type = ValueType::mapping, .doc = "What the log said about slots, context and cache."},

@@ -33,7 +33,7 @@ class Deployment {
  private:
   Result<StepOutcome> run_wanted() {
     const std::string identity = find_installer(source_text(job_.source, "method"))->identity(job_);
-    release_ = make_release(spec_, profile_, identity);
+    release_ = make_release(spec_, profile_, identity, context_.run_id());
     const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
     if (same && deployed_.active == "active") return settle_running();
     if (auto free = port_is_free(); !free) return fail(free.error());
@@ -174,7 +174,8 @@ class Deployment {
     StepOutcome outcome;
     outcome.state = state;
     Value previous = nullptr;
-    if (deployed_.current && *deployed_.current != number_) previous = *deployed_.current;
+    const auto before = release_before(deployed_, spec_.model_sha256, context_.run_id());
+    if (before && *before != number_) previous = *before;
     outcome.outputs = {{"endpoint", "http://" + spec_.probe_host() + ":" + std::to_string(spec_.port) + "/v1"},
                        {"host", spec_.probe_host()},
                        {"port", spec_.port},

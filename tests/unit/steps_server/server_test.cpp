@@ -22,7 +22,7 @@ class ServerTest : public ::testing::Test {
   Release release(const Value& given) {
     const auto spec = server_spec(profile_, inputs(given));
     EXPECT_TRUE(spec.has_value()) << spec.error().message;
-    return make_release(*spec, profile_, "identity");
+    return make_release(*spec, profile_, "identity", "run");
   }
 
   Knowledge knowledge_;
@@ -71,7 +71,10 @@ TEST_F(ServerTest, WhateverMakesADifferenceMakesAnotherRelease) {
 TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   Answers answers;
   answers.set("current", {0, "releases/3\n", ""});
-  answers.set("numbers", {0, "1\n2\n3\n10\n", ""});
+  answers.set("releases", {0,
+                           "1 {\"model_sha256\":\"m\",\"made_by_run\":\"a\"}\n2 "
+                           "{\"model_sha256\":\"m\",\"made_by_run\":\"b\"}\n10 \n3 {}\n",
+                           ""});
   answers.set("record", {0, R"({"digest":"d","run_sha256":"r","unit_sha256":"u"})", ""});
   answers.set("files", {0, "r\nu\n", ""});
   answers.set("active", {0, "active\n", ""});
@@ -82,6 +85,9 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   EXPECT_EQ(found.highest, 10);
   EXPECT_TRUE(found.files_unchanged);
   EXPECT_NE(found.port_holder.find("pid=77"), std::string::npos);
+  EXPECT_EQ(release_before(found, "m", "b"), 1);
+  EXPECT_EQ(release_before(found, "m", "c"), 2);
+  EXPECT_EQ(release_before(found, "other", "c"), std::nullopt);
   answers.set("files", {0, "r\nx\n", ""});
   EXPECT_FALSE(read_deployed(answers).files_unchanged);
 }
