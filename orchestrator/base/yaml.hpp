@@ -15,22 +15,32 @@ namespace millwright {
 
 enum class YamlKind { null, scalar, sequence, mapping };
 
+struct YamlEntry;
+
 // An immutable tree; copies are cheap enough for configuration and may be read from any thread.
 struct YamlNode {
   YamlKind kind = YamlKind::null;
-  SourceMark mark;                // of the node's first character
-  std::string tag;                // "!secret", "!vault"; empty for plain YAML
-  std::string text;               // scalars: as written, quotes and escapes resolved
-  bool quoted = false;            // scalars: quoted, or a block scalar; never a number, boolean or null then
-  std::vector<SourceMark> lines;  // block literals (|): the place of each line of `text`; empty for all else
-  std::vector<YamlNode> items;    // sequences
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // mappings, in the order of the file; keys are scalars
+  SourceMark mark;                 // of the node's first character
+  std::string tag;                 // "!secret", "!vault"; empty for plain YAML
+  std::string text;                // scalars: as written, quotes and escapes resolved
+  bool quoted = false;             // scalars: quoted, or a block scalar; never a number, boolean or null then
+  std::vector<SourceMark> lines;   // block literals (|): the place of each line of `text`; empty for all else
+  std::vector<YamlNode> items;     // sequences
+  std::vector<YamlEntry> entries;  // mappings, in the order of the file; keys are scalars
 
   const YamlNode* find(std::string_view key) const;  // mapping lookup; nullptr when absent or no mapping
   // YAML 1.2 core schema: true/false, null/~, integers (0x, 0o too), floats; YAML 1.1's yes/no/on/off stay strings.
   // Two things stay text where the schema would lose what was written: decimal integers with a leading zero (0644 is
   // 420 in YAML 1.1 and 644 in 1.2) and numbers beyond 64 bits. Scalars with a tag of their own are text.
   Value to_value() const;
+};
+
+// Not std::pair, which wants complete types.
+struct YamlEntry {
+  YamlEntry(YamlNode key, YamlNode value) : first(std::move(key)), second(std::move(value)) {}
+
+  YamlNode first;  // the key
+  YamlNode second;
 };
 
 struct YamlLimits {

@@ -82,7 +82,7 @@ class Builder final : public YAML::EventHandler {
   void attach(YamlNode node, YAML::anchor_t anchor, const Measure& measure);
   void set_key(Frame& frame, YamlNode node);
   void merge(Frame& frame);
-  bool add_merged(std::vector<std::pair<YamlNode, YamlNode>>& out, Frame& frame, const YamlNode& from);
+  bool add_merged(std::vector<YamlEntry>& out, Frame& frame, const YamlNode& from);
 
   const SourceText& source_;
   const YamlLimits& limits_;
@@ -298,7 +298,7 @@ void Builder::set_key(Frame& frame, YamlNode node) {
   frame.key = std::move(node);
 }
 
-bool Builder::add_merged(std::vector<std::pair<YamlNode, YamlNode>>& out, Frame& frame, const YamlNode& from) {
+bool Builder::add_merged(std::vector<YamlEntry>& out, Frame& frame, const YamlNode& from) {
   if (from.kind != YamlKind::mapping) return false;
   for (const auto& entry : from.entries) {
     if (frame.keys.emplace(entry.first.text, entry.first.mark).second) out.push_back(entry);
@@ -313,7 +313,7 @@ void Builder::merge(Frame& frame) {
   if (at == entries.end()) return;
   const YamlNode from = std::move(at->second);
   const SourceMark mark = at->first.mark;
-  std::vector<std::pair<YamlNode, YamlNode>> merged;
+  std::vector<YamlEntry> merged;
   bool good = true;
   if (from.kind == YamlKind::sequence) {
     for (const YamlNode& item : from.items) good = add_merged(merged, frame, item) && good;

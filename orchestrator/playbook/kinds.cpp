@@ -61,7 +61,7 @@ bool is_expression(const YamlNode& node) { return node.text.find("{{") != std::s
 
 // controller_file and rendered_into of the signature. A path with an expression in it is left to the step kind.
 void resolve_files(Reader& reader, const Signature& signature, YamlNode& with, const std::string& file) {
-  std::vector<std::pair<YamlNode, YamlNode>> added;
+  std::vector<YamlEntry> added;
   for (auto& [key, value] : with.entries) {
     const InputSpec* spec = signature.find_input(key.text);
     if (spec == nullptr || !spec->controller_file || value.kind != YamlKind::scalar || value.text.empty()) continue;
