@@ -1,0 +1,90 @@
+// JUnit XML, as CI systems read it: a suite a host, a case a step, and a case a probe.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "orchestrator/report/html.hpp"
+#include "orchestrator/report/html_text.hpp"
+#include "orchestrator/report/run_facts.hpp"
+
+namespace millwright {
+namespace {
+
+struct Case {
+  std::string suite, name, state, message;
+  double seconds = 0;
+};
+
+std::vector<Case> cases_of(const RunFacts& run) {
+  std::vector<Case> cases;
+  // The last go of a step is its result; what came before was repaired.
+  std::map<std::pair<std::string, std::string>, std::size_t> last;
+  for (const StepSpan& span : run.spans) {
+    const Case entry{span.host, span.step, span.state, span.summary,
+                     static_cast<double>(span.to_ms - span.from_ms) / 1000};
+    const auto [found, added] = last.emplace(std::pair(span.host, span.step), cases.size());
+    if (added) {
+      cases.push_back(entry);
+    } else {
+      cases[found->second] = entry;
+    }
+  }
+  std::map<std::pair<std::string, std::string>, const TestFacts*> tests;
+  for (const TestFacts& test : run.tests) tests[{test.host, test.step}] = &test;
+  for (const auto& [key, test] : tests) {
+    for (const ProbeFacts& probe : test->probes) {
+      cases.push_back({key.first, key.second + ": " + probe.name, probe.verdict,
+                       probe.symptom_class.empty() ? probe.summary : probe.symptom_class + ": " + probe.summary,
+                       static_cast<double>(probe.took_ms) / 1000});
+    }
+  }
+  return cases;
+}
+
+std::string case_xml(const Case& entry) {
+  std::string out = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", html(entry.suite),
+                                html(entry.name), entry.seconds);
+  const std::string_view shade = tone(entry.state);
+  if (entry.state == "skipped" || entry.state == "cancelled") {
+    out += fmt::format("><skipped message=\"{}\"/></testcase>\n", html(entry.message));
+  } else if (entry.state == "unreachable" || entry.state == "inconclusive") {
+    out += fmt::format("><error message=\"{}\" type=\"{}\"/></testcase>\n", html(entry.message), html(entry.state));
+  } else if (shade == "bad" || entry.state == "refused") {
+    out += fmt::format("><failure message=\"{}\" type=\"{}\"/></testcase>\n", html(entry.message), html(entry.state));
+  } else {
+    out += "/>\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string junit_report(const std::vector<Event>& events, const Redactor& secrets) {
+  const RunFacts run = gather_run(events, secrets);
+  struct Suite {
+    std::string cases;
+    int tests = 0, failures = 0, errors = 0, skipped = 0;
+  };
+  std::map<std::string, Suite> suites;
+  for (const Case& entry : cases_of(run)) {
+    Suite& suite = suites[entry.suite];
+    const std::string xml = case_xml(entry);
+    suite.cases += xml;
+    ++suite.tests;
+    suite.failures += xml.find("<failure ") != std::string::npos ? 1 : 0;
+    suite.errors += xml.find("<error ") != std::string::npos ? 1 : 0;
+    suite.skipped += xml.find("<skipped ") != std::string::npos ? 1 : 0;
+  }
+  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  out += fmt::format("<testsuites name=\"{}\" time=\"{:.3f}\">\n", html(run.playbook.empty() ? run.id : run.playbook),
+                     static_cast<double>(run.took_ms) / 1000);
+  for (const auto& [host, suite] : suites) {
+    out += fmt::format(
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" timestamp=\"{}\">\n",
+        html(host.empty() ? "run" : host), suite.tests, suite.failures, suite.errors, suite.skipped, html(run.started));
+    out += suite.cases + "  </testsuite>\n";
+  }
+  return out + "</testsuites>\n";
+}
+
+}  // namespace millwright
