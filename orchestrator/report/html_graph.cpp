@@ -12,7 +12,7 @@
 namespace millwright {
 namespace {
 
-constexpr int kBoxWidth = 168, kBoxHeight = 46, kGapX = 22, kGapY = 30, kMargin = 4;
+constexpr int kBoxWidth = 168, kBoxHeight = 46, kGapX = 22, kGapY = 30, kMargin = 4, kDetour = 46;
 
 struct Placed {
   const StepFacts* step;
@@ -62,7 +62,13 @@ std::pair<std::string, std::string> state_words(const RunFacts& run, const std::
   return {worst, words};
 }
 
+// An edge past other layers of the same column goes around them on the right.
 std::string edge(const Placed& from, const Placed& to) {
+  if (to.layer > from.layer + 1 && to.column == from.column) {
+    const int x = from.x() + kBoxWidth, top = from.y() + kBoxHeight / 2, bottom = to.y() + kBoxHeight / 2 - 8;
+    return fmt::format("<path class=\"edge\" marker-end=\"url(#arrow)\" d=\"M{0} {1}C{2} {1} {2} {3} {4} {3}\"/>", x,
+                       top, x + kDetour, bottom, x + 2);
+  }
   const int x1 = from.x() + kBoxWidth / 2, y1 = from.y() + kBoxHeight;
   const int x2 = to.x() + kBoxWidth / 2, y2 = to.y();
   return fmt::format("<path class=\"edge\" marker-end=\"url(#arrow)\" d=\"M{} {}C{} {} {} {} {} {}\"/>", x1, y1, x1,
@@ -76,7 +82,7 @@ std::string html_graph(const RunFacts& run) {
   const std::map<std::string, Placed> placed = place(run);
   int width = 0, height = 0;
   for (const auto& [id, box] : placed) {
-    width = std::max(width, box.x() + kBoxWidth + kMargin);
+    width = std::max(width, box.x() + kBoxWidth + kDetour);
     height = std::max(height, box.y() + kBoxHeight + kMargin);
   }
   std::string out = fmt::format(

@@ -52,15 +52,14 @@ code{font:.92em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wr
 details{margin:.25rem 0}summary{cursor:pointer;overflow-wrap:anywhere}summary:hover{color:var(--new)}
 details details{margin-left:1rem}
 .probe{display:grid;grid-template-columns:9.5em 7em 1fr;gap:.2rem .7rem;padding:.4rem 0;align-items:baseline}
-.probe .name{font-weight:600}.probe .what{overflow-wrap:anywhere}
+.card>h3:first-child{margin-top:.1rem}.probe>.badge{justify-self:start}.probe .name{font-weight:600}.probe .what{overflow-wrap:anywhere}
 dl.qa{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;margin:.4rem 0 .6rem 1rem;font-size:.9rem}
 dl.qa dt{color:var(--soft)}dl.qa dd{margin:0;overflow-wrap:anywhere;white-space:pre-wrap}
 .diff .add{color:var(--good)}.diff .del{color:var(--bad)}
 footer{margin-top:2.5rem;color:var(--soft);font-size:.85rem;border-top:1px solid var(--line);padding-top:.7rem}
 @media (max-width:640px){main{padding:.7rem .6rem 2rem}h1{font-size:1.2rem}
 ol.story>li{grid-template-columns:auto 1fr}ol.story .at{text-align:left}ol.story .what{grid-column:1/-1}
-ol.story .who{text-align:right}
-.probe{grid-template-columns:1fr auto}.probe .what{grid-column:1/-1}
+.probe{grid-template-columns:1fr auto}.gantt .axis span:nth-child(even),.gantt .axis span:nth-child(3){display:none}.probe .what{grid-column:1/-1}
 .gantt{grid-template-columns:5.2em 1fr 4em;gap:.2rem .4rem}dl.facts{grid-template-columns:1fr}dl.facts dd{margin-bottom:.35rem}}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb;--code:#f4f4f4;
 --good:#1a7f37;--new:#0757ba;--bad:#c2222b;--warn:#8f5a00;--mute:#666}

@@ -59,9 +59,10 @@ class Gatherer {
       case EventType::retry:
         return tell("retry", text_in(data_, "reason"));
       case EventType::remedy:
-        return tell("remedy", text_in(data_, "title"));
+        last_remedy_ = text_in(data_, "title");
+        return tell("remedy", last_remedy_);
       case EventType::remedy_result:
-        if (member(data_, "cured") == Value(true)) tell("cured", "by this remedy");
+        if (member(data_, "cured") == Value(true)) tell("cured", "by " + last_remedy_);
         return;
       case EventType::rollback_started:
         return tell("rollback", text_in(data_, "reason"));
@@ -286,6 +287,7 @@ class Gatherer {
   std::int64_t at_ = 0;
   const Event* event_ = nullptr;
   Value data_;
+  std::string last_remedy_;
   std::map<Key, std::int64_t> open_;
   std::map<Key, std::vector<CommandFacts>> planned_;
   std::map<Key, std::size_t> current_;

@@ -93,6 +93,9 @@ Finding judge_text(const SmokeRules& rules, std::string_view text, TextKind kind
   if (signs.replacement_characters > 0) {
     return {"detokenizer_corruption", fmt::format("{} replacement characters (U+FFFD)", signs.replacement_characters)};
   }
+  if (signs.control_characters > 0) {
+    return {"detokenizer_corruption", fmt::format("{} control characters", signs.control_characters)};
+  }
   if (const std::string marker = find_marker(text, rules.marker_list("bytes")); !marker.empty()) {
     return {"detokenizer_corruption", "the answer holds the byte marker " + marker};
   }

@@ -106,6 +106,9 @@ class KnownAnswersProbe final : public Probe {
   // The class that most answers show. Among equals the one that was seen first in the alphabet is as good as another,
   // but a wrong answer without any sign says least.
   static Finding majority(const Tally& tally) {
+    // A server that is gone explains whatever was seen while it went.
+    if (const auto died = tally.sample.find("server_died"); died != tally.sample.end())
+      return {died->first, died->second};
     Finding best;
     int most = 0;
     for (const auto& [name, votes] : tally.votes) {

@@ -129,6 +129,7 @@ void measure_letters(const std::vector<char32_t>& text, TextSigns& signs) {
     previous = c;
     if (!blank(c)) signs.longest_run = std::max(signs.longest_run, ruler(c) ? run / 4 : run);
     if (c == 0xFFFD) ++signs.replacement_characters;
+    if ((c < 0x20 && !blank(c) && c != '\f' && c != '\v') || c == 0x7F) ++signs.control_characters;
     const Script script = script_of(c);
     if (script == Script::none) continue;
     ++signs.letters;

@@ -26,6 +26,7 @@ struct TextSigns {
   double distinct_words = 0;               // different words over words
   double common_words = 0;                 // share (0..1) of words that are among the most common English ones
   std::size_t replacement_characters = 0;  // U+FFFD
+  std::size_t control_characters = 0;      // C0 and DEL without white space
 };
 
 TextSigns measure_text(std::string_view text);

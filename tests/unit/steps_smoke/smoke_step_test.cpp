@@ -1,0 +1,167 @@
+#include "steps/smoke/smoke_step.hpp"
+
+#include <gtest/gtest.h>
+
+#include "direct_http.hpp"
+#include "orchestrator/base/redact.hpp"
+#include "rules_fixture.hpp"
+#include "tests/support/replay_surface.hpp"
+
+namespace millwright {
+namespace {
+
+class MemoryTunnel final : public NodeTunnel {
+ public:
+  std::string base_url() const override { return "http://127.0.0.1:43121"; }
+};
+
+class MemoryNode final : public StepNode {
+ public:
+  std::string name() const override { return "gpu1/llm"; }
+  Result<Answer> run(const NodeCommand&) override { return Answer{}; }
+  Result<std::vector<Answer>> run_all(const std::vector<NodeCommand>& commands) override {
+    return std::vector<Answer>(commands.size());
+  }
+  Result<void> place(const FilePlacement&, const std::function<void(std::uint64_t, std::uint64_t)>&) override {
+    return {};
+  }
+  Result<std::string> read(const std::string&, std::uint64_t) override { return std::string(); }
+  Result<std::unique_ptr<NodeTunnel>> tunnel(const std::string& host, int port) override {
+    opened = host + ":" + std::to_string(port);
+    if (unreachable) return fail(ErrorKind::connect, "connection lost");
+    return std::make_unique<MemoryTunnel>();
+  }
+  Result<void> reconnect(Milliseconds) override { return {}; }
+  std::string opened;
+  bool unreachable = false;
+};
+
+// Remembers what the step said and kept, in order.
+class MemoryContext final : public StepContext {
+ public:
+  MemoryContext(Value given, const Signature& signature, ReplayBehaviour behaviour)
+      : http_(std::move(behaviour), clock_), inputs_(check_inputs(signature, given).value()) {}
+
+  const Inputs& inputs() const override { return inputs_; }
+  StepNode& node() override { return memory_node; }
+  HttpClient& http() override { return http_; }
+  Clock& clock() override { return clock_; }
+  SteadyPoint deadline() const override { return clock_.steady() + std::chrono::hours(1); }
+  bool cancelled() const override { return cancel; }
+  std::string run_id() const override { return "run"; }
+  std::string step_id() const override { return "smoke"; }
+  void progress(std::string text, std::optional<double>) override { said.push_back(std::move(text)); }
+  void output(Stream, std::string_view) override {}
+  void probe_finished(const Value& data) override { probes.push_back(data); }
+  std::string keep(const std::string& name, std::string_view bytes) override {
+    kept[name] = std::string(bytes);
+    return "evidence/" + name;
+  }
+  Result<Change> converge(const std::vector<Question>&, const std::function<Result<Change>(const Answers&)>&) override {
+    return fail(ErrorKind::internal, "a smoke test changes nothing");
+  }
+  Result<Answer> act(const Action&) override { return fail(ErrorKind::internal, "a smoke test changes nothing"); }
+
+  MemoryNode memory_node;
+  std::vector<std::string> said;
+  std::vector<Value> probes;
+  std::map<std::string, std::string> kept;
+  bool cancel = false;
+
+  const DirectHttp& asked() const { return http_; }
+
+ private:
+  ManualClock clock_;
+  DirectHttp http_;
+  Inputs inputs_;
+};
+
+TEST(SmokeStep, AHealthyServerPassesThroughTheTunnel) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"endpoint", "http://127.0.0.1:8080/v1"}}, step.signature(),
+                        engine_surface("llama.cpp", healthy_answer));
+  const auto outcome = step.run(context);
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::pass);
+  EXPECT_EQ(context.memory_node.opened, "127.0.0.1:8080");
+  EXPECT_EQ(context.asked().requests.front().url, "http://127.0.0.1:43121/v1/models");
+  EXPECT_EQ(context.probes.size(), 6u);
+  EXPECT_TRUE(context.kept.empty());
+  EXPECT_EQ(outcome->outputs.at("verdict"), "pass");
+}
+
+TEST(SmokeStep, AFailedTestIsAVerdictWithEvidenceNotAnError) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"endpoint", "http://0.0.0.0:30000"}}, step.signature(),
+                        engine_surface("sglang", always(nullptr, "stop", 2)));
+  const auto outcome = step.run(context);
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::fail);
+  EXPECT_EQ(outcome->verdict->symptom_class, "immediate_eos_null");
+  EXPECT_EQ(outcome->verdict->sentence,
+            "The server is up and answers nothing. Asked \"What is the capital of France? Answer with one word.\", got "
+            "content null, reasoning null, stop after 2 tokens");
+  EXPECT_EQ(context.kept.size(), 5u);
+  EXPECT_NE(context.kept.at("known_answers-capital.txt").find("\"content\":null"), std::string::npos);
+  EXPECT_EQ(outcome->outputs.at("report").at("probes").at(2).at("exchanges").at(0).at("evidence"),
+            "evidence/known_answers-capital.txt");
+  EXPECT_EQ(context.probes.at(2).at("class"), "immediate_eos_null");
+  EXPECT_EQ(context.probes.at(2).at("expected"), "Paris");
+}
+
+TEST(SmokeStep, AnUnreachableNodeIsAnError) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"endpoint", "http://127.0.0.1:8080"}}, step.signature(),
+                        engine_surface("vllm", healthy_answer));
+  context.memory_node.unreachable = true;
+  const auto outcome = step.run(context);
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::connect);
+}
+
+TEST(SmokeStep, CancellingIsInterruptedNotAVerdict) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"url", "http://server:1"}}, step.signature(), engine_surface("vllm", healthy_answer));
+  context.cancel = true;
+  const auto outcome = step.run(context);
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::interrupted);
+}
+
+TEST(SmokeStep, TheKeyIsRedactedInEvidenceEvenWhenTheServerRepeatsIt) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"url", "http://server:1"}, {"api_key", "sk-step-secret"}}, step.signature(),
+                        engine_surface("vllm", instead(error_reply(400, "bad key sk-step-secret", "x", false))));
+  ASSERT_TRUE(step.run(context).has_value());
+  ASSERT_EQ(context.kept.size(), 1u);
+  EXPECT_EQ(context.kept.begin()->second.find("sk-step-secret"), std::string::npos);
+}
+
+TEST(SmokeStep, InputsAreCheckedBeforeAnythingIsAsked) {
+  const SmokeStep step(shipped_rules());
+  const auto errors = [&](Value given) {
+    std::vector<std::string> names;
+    const auto checked = check_inputs(step.signature(), given);
+    for (const Error& error : step.check(Inputs(checked.value()))) names.push_back(error.detail);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(errors({{"endpoint", "http://h:1"}}), Names{});
+  EXPECT_EQ(errors({{"endpoint", "http://h:1"}, {"url", "http://h:1"}}), Names{"url"});
+  EXPECT_EQ(errors({{"endpoint", "http://h:99999"}}), Names{"endpoint"});
+  EXPECT_EQ(errors({{"url", "ftp://h"}}), Names{"url"});
+  EXPECT_EQ(errors({{"url", "http://h"}, {"questions", {{{"ask", "x"}}}}}), Names{"questions"});
+}
+
+TEST(SplitEndpoint, TakesWhatPeopleWrite) {
+  EXPECT_EQ(split_endpoint("http://[::1]:8080/v1")->host, "::1");
+  EXPECT_EQ(split_endpoint("10.0.0.5:30000")->port, 30000);
+  EXPECT_EQ(split_endpoint("https://h/x")->port, 443);
+  EXPECT_EQ(split_endpoint("http://0.0.0.0:1/v1")->host, "127.0.0.1");
+  EXPECT_FALSE(split_endpoint("").has_value());
+  EXPECT_FALSE(split_endpoint("http://:80").has_value());
+  EXPECT_FALSE(split_endpoint("http://h:x").has_value());
+}
+
+}  // namespace
+}  // namespace millwright
