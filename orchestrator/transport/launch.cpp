@@ -79,7 +79,9 @@ Result<Launch> make_launch(const LaunchSettings& settings, Become become, const 
     flags = "-S -p " + launch.prompt;
   }
   const std::string user = shell_quote(settings.container ? "root" : settings.become_user);
-  const std::string start = "echo " + launch.ready + " >&2; exec " + program;
+  // In two halves: sudo's refusals quote the command.
+  const std::string halves = launch.ready.substr(0, 20) + "\"\"" + launch.ready.substr(20);
+  const std::string start = "echo " + halves + " >&2; exec " + program;
   const std::string choose = "if test \"$(id -un)\" = " + user + "; then " + start + "; fi; exec sudo -H " + flags +
                              " -u " + user + " -- /bin/sh -c " + shell_quote(start);
   launch.command = "exec " + clean_shell("\"$HOME\"", choose);
@@ -89,7 +91,7 @@ Result<Launch> make_launch(const LaunchSettings& settings, Become become, const 
 Error explain_failed_launch(const LaunchSettings& settings, Become become, const std::string& where,
                             const std::string& said) {
   std::string text(trim(said.substr(0, kSaidLimit)));
-  const bool by_sudo = says(text, "sudo") || says(text, "Sorry, try again");
+  const bool by_sudo = says(text, "sudo") || says(text, "Sorry, ");
   if ((become == Become::root || settings.container) && by_sudo) return sudo_error(where, text, settings);
   if (settings.container) {
     return make_error(ErrorKind::connect, "cannot enter " + where + (text.empty() ? "" : ": " + text))
