@@ -253,7 +253,7 @@ Result<std::unique_ptr<Program>> launch_program(ProgramSource& source, const Lau
     if (set[1].revents != 0) return fail(ErrorKind::interrupted, "interrupted while starting sudo on " + where);
     const ReadState state = read_some((*program)->errors(), buffer);
     said += buffer;
-    if (said.find(launch->ready) != std::string::npos) return program;
+    if (said.find(launch->ready + "\n") != std::string::npos) return program;
     const std::size_t prompt = said.find(launch->prompt);
     if (prompt != std::string::npos) {
       said.erase(0, prompt + launch->prompt.size());

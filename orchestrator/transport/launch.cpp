@@ -81,7 +81,8 @@ Result<Launch> make_launch(const LaunchSettings& settings, Become become, const 
   const std::string user = shell_quote(settings.container ? "root" : settings.become_user);
   // In two halves: sudo's refusals quote the command.
   const std::string halves = launch.ready.substr(0, 20) + "\"\"" + launch.ready.substr(20);
-  const std::string start = "echo " + halves + " >&2; exec " + program;
+  const std::string announce = launch.password == PasswordPrompt::possible ? "echo " + halves + " >&2; " : "";
+  const std::string start = announce + "exec " + program;
   const std::string choose = "if test \"$(id -un)\" = " + user + "; then " + start + "; fi; exec sudo -H " + flags +
                              " -u " + user + " -- /bin/sh -c " + shell_quote(start);
   launch.command = "exec " + clean_shell("\"$HOME\"", choose);

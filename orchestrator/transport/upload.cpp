@@ -180,8 +180,8 @@ class Sender {
       if (set[3].revents != 0 && !send()) return std::move(end_);
       if (set[0].revents != 0) out_open = receive(program_.output(), end_.out);
       if (set[1].revents != 0) err_open = receive(program_.errors(), end_.err);
-      // Nothing writes to standard error as long as all goes well: a full disk is known here, not after the last byte.
-      if (sending_ && !end_.err.empty()) stop_sending();
+      // A full disk is known here, not after the last byte; other words (sudo's) do not matter.
+      if (sending_ && complains(end_.err)) stop_sending();
     }
     return std::move(end_);
   }
@@ -190,6 +190,10 @@ class Sender {
   StreamEnd give_up(ErrorKind kind, const std::string& why) {
     end_.error = make_error(kind, upload_.path + " " + why);
     return std::move(end_);
+  }
+
+  static bool complains(const std::string& said) {
+    return said.find("tee: ") != std::string::npos || said.find("cat: ") != std::string::npos;
   }
 
   void stop_sending() {
