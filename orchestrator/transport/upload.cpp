@@ -80,11 +80,13 @@ std::string small_script(const Upload& upload, std::string_view content) {
 std::string stream_script(const Upload& upload, std::uint64_t size) {
   const std::string n = std::to_string(size);
   return opening_lines(upload, temporary_name(upload)) +
+         // openssl, where a node has it, is about three times as fast as coreutils.
+         "hash() { if command -v openssl >/dev/null 2>&1; then openssl dgst -sha256 -r; else sha256sum; fi; }\n"
          "w=$(mktemp -d 2>/dev/null) && mkfifo \"$w/f\" 2>/dev/null || { [ -z \"$w\" ] || rm -rf -- \"$w\"; w=; }\n"
          "if [ -n \"$w\" ]; then\n"
          "  { head -c " +
          n +
-         " | sha256sum >\"$w/s\"; cat >/dev/null; } <\"$w/f\" &\n"
+         " | hash >\"$w/s\"; cat >/dev/null; } <\"$w/f\" &\n"
          "  tee \"$w/f\" >\"$t\" || exit 1\n"
          "  wait\n"
          "  got=$(cat \"$w/s\")\n"
@@ -92,7 +94,7 @@ std::string stream_script(const Upload& upload, std::uint64_t size) {
          "  cat >\"$t\" || exit 1\n"
          "  got=$(head -c " +
          n +
-         " <\"$t\" | sha256sum)\n"
+         " <\"$t\" | hash)\n"
          "fi\n"
          "have=$(wc -c <\"$t\")\n"
          "[ \"$have\" -eq " +
