@@ -17,6 +17,11 @@ namespace millwright {
 std::string html_report(const std::vector<Event>& events, const std::vector<EvidenceRecord>& evidence,
                         const Redactor& secrets = redactor());
 
+// The page of a run of the journal as <folder>/report.html, readable by its owner only; written beside and renamed, so
+// that a reader never sees half of it. Makes the folder. Returns the path. Errors: io, and those of the journal.
+Result<std::string> write_html_report(Journal& journal, const std::string& run, const std::string& folder,
+                                      const Redactor& secrets = redactor());
+
 // A test case for each (host, step) and for each probe; a suite a host.
 std::string junit_report(const std::vector<Event>& events, const Redactor& secrets = redactor());
 

@@ -60,7 +60,7 @@ footer{margin-top:2.5rem;color:var(--soft);font-size:.85rem;border-top:1px solid
 @media (max-width:640px){main{padding:.7rem .6rem 2rem}h1{font-size:1.2rem}
 ol.story>li{grid-template-columns:auto 1fr}ol.story .at{text-align:left}ol.story .what{grid-column:1/-1}
 .probe{grid-template-columns:1fr auto}.gantt .axis span:nth-child(even),.gantt .axis span:nth-child(3){display:none}.probe .what{grid-column:1/-1}
-.gantt{grid-template-columns:5.2em 1fr 4em;gap:.2rem .4rem}dl.facts{grid-template-columns:1fr}dl.facts dd{margin-bottom:.35rem}}
+.gantt{grid-template-columns:5.2em 1fr 4em;gap:.2rem .4rem}}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb;--code:#f4f4f4;
 --good:#1a7f37;--new:#0757ba;--bad:#c2222b;--warn:#8f5a00;--mute:#666}
 body{font-size:11pt}main{max-width:none;padding:0}pre{max-height:none}.card,li,.probe{break-inside:avoid}

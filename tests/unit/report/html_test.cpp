@@ -7,6 +7,7 @@
 #include <fstream>
 #include <regex>
 
+#include "orchestrator/journal/sqlite_journal.hpp"
 #include "orchestrator/report/html_text.hpp"
 
 namespace millwright {
@@ -154,6 +155,21 @@ TEST(HtmlReport, ARollbackSaysWhatRemains) {
   EXPECT_NE(page.find("Not as before"), std::string::npos);
   EXPECT_NE(page.find("./migrate cannot be taken back"), std::string::npos);
   EXPECT_NE(page.find("changed by someone else since"), std::string::npos);
+}
+
+TEST(WriteHtmlReport, MakesAPageThatOnlyItsOwnerReads) {
+  const std::string folder = testing::TempDir() + "write_html_" + std::to_string(::getpid());
+  auto journal = open_sqlite_journal(folder + "/state");
+  ASSERT_TRUE(journal.has_value());
+  const auto path = write_html_report(**journal, "no-such-run", folder + "/runs/x");
+  ASSERT_TRUE(path.has_value());
+  EXPECT_EQ(*path, folder + "/runs/x/report.html");
+  EXPECT_EQ(std::filesystem::status(*path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::remove_all(folder);
+  const auto refused = write_html_report(**journal, "no-such-run", "/proc/none");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
 }
 
 TEST(JunitReport, TheLastGoOfAStepCountsAndProbesAreCases) {
