@@ -41,6 +41,13 @@ void InventoryBuilder::add_host(const std::string& name, const std::string& grou
   if (std::find(members.begin(), members.end(), name) == members.end()) members.push_back(name);
 }
 
+void add_host(InventoryBuilder& builder, const HostMention& host, const SourceMark& mark) {
+  const bool first = !builder.has_host(host.name);
+  builder.add_host(host.name, host.group, mark);
+  if (first && host.port)
+    builder.set_host_variable(host.name, {"ansible_port", *host.port, mark, host.file, host.plain});
+}
+
 bool InventoryBuilder::is_ancestor(const std::string& ancestor, const std::string& group) const {
   const std::vector<std::string>& children = data_.groups.at(ancestor).children;
   return std::any_of(children.begin(), children.end(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@ class InventoryBuilder {
   InventoryBuilder();
 
   void add_group(const std::string& name, const SourceMark& mark);
+  bool has_host(const std::string& name) const { return data_.hosts.count(name) != 0; }
   bool has_group(const std::string& name) const { return data_.groups.count(name) != 0; }
   std::vector<std::string> group_names() const { return data_.group_order; }
   // The group must exist.
@@ -49,6 +51,16 @@ class InventoryBuilder {
   Inventory::Data data_;
   std::vector<Error> errors_;
 };
+
+struct HostMention {
+  std::string name;
+  std::string group;
+  std::optional<int> port;  // written behind the name
+  std::string file;
+  PlainNames plain = PlainNames::variables;
+};
+// The port counts where the host is first named, as in Ansible; later ones are ignored there, too.
+void add_host(InventoryBuilder& builder, const HostMention& host, const SourceMark& mark);
 
 // One source each; mistakes go to the builder.
 void read_yaml_source(const std::string& path, InventoryBuilder& builder, PlainNames& plain);

@@ -166,8 +166,6 @@ class IniReader {
     }
     if (!good_entry(first, *entry)) return;
     std::vector<Definition> definitions;
-    if (entry->port)
-      definitions.push_back({"ansible_port", *entry->port, mark(first.at, first.length), path_, PlainNames::variables});
     for (std::size_t i = 1; i < words->size(); ++i) {
       const IniWord& word = (*words)[i];
       const std::size_t equals = word.text.find('=');
@@ -180,7 +178,7 @@ class IniReader {
                              mark(word.at, word.length), path_, PlainNames::variables});
     }
     for (const std::string& name : entry->names) {
-      builder_.add_host(name, group_, mark(first.at, first.length));
+      add_host(builder_, {name, group_, entry->port, path_, PlainNames::variables}, mark(first.at, first.length));
       if (!entry->range) check_twice(name, definitions);
       for (const Definition& definition : definitions) builder_.set_host_variable(name, definition);
     }
@@ -206,7 +204,9 @@ class IniReader {
     auto& seen = seen_[{group_, name}];
     for (const Definition& definition : definitions) {
       const auto [earlier, added] = seen.try_emplace(definition.name, definition);
-      if (added || earlier->second.value == definition.value) continue;
+      const bool same_line = !added && earlier->second.mark.line == definition.mark.line;
+      if (same_line) earlier->second = definition;
+      if (added || same_line || earlier->second.value == definition.value) continue;
       builder_.report(
           definition.mark,
           fmt::format("host '{}' is listed twice in [{}], with two values of {}", name, group_, definition.name),
@@ -259,12 +259,8 @@ void read_host_list(const std::string& list, InventoryBuilder& builder) {
       builder.report(std::move(error).at(place));
       continue;
     }
-    for (const std::string& name : entry->names) {
-      builder.add_host(name, "ungrouped", place);
-      if (entry->port)
-        builder.set_host_variable(name,
-                                  {"ansible_port", *entry->port, place, "the command line", PlainNames::variables});
-    }
+    for (const std::string& name : entry->names)
+      add_host(builder, {name, "ungrouped", entry->port, "the command line", PlainNames::variables}, place);
   }
 }
 

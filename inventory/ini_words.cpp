@@ -4,7 +4,7 @@
 
 namespace millwright {
 
-Result<std::vector<IniWord>> split_ini_words(std::string_view line) {
+Result<std::vector<IniWord>> split_ini_words(std::string_view line, Comments comments) {
   std::vector<IniWord> words;
   IniWord word;
   bool inside = false;  // a word has begun, be it empty
@@ -32,7 +32,7 @@ Result<std::vector<IniWord>> split_ini_words(std::string_view line) {
       finish(i);
       continue;
     }
-    if (c == '#') {  // also in the middle of a word, as shlex does
+    if (c == '#' && comments == Comments::yes) {  // also in the middle of a word, as shlex does
       finish(i);
       return words;
     }

@@ -15,7 +15,10 @@ struct IniWord {
   std::size_t length = 0;  // bytes as written
 };
 
+// Whether an unquoted # begins a comment, as it does in an inventory.
+enum class Comments { yes, no };
+
 // Errors (invalid, without a place): a quote that is not closed, a backslash at the end.
-Result<std::vector<IniWord>> split_ini_words(std::string_view line);
+Result<std::vector<IniWord>> split_ini_words(std::string_view line, Comments comments = Comments::yes);
 
 }  // namespace millwright

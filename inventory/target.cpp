@@ -192,7 +192,8 @@ class TargetReader {
         }
         continue;
       }
-      const auto words = split_ini_words(found.value.is_string() ? found.value.get<std::string>() : found.value.dump());
+      const auto words =
+          split_ini_words(found.value.is_string() ? found.value.get<std::string>() : found.value.dump(), Comments::no);
       if (!words) {
         wrong(*found.from,
               fmt::format("'{}' cannot be split into arguments: {}", found.from->name, words.error().message));

@@ -147,8 +147,7 @@ class YamlReader {
     }
     const std::vector<Definition> definitions = variables(value);
     for (const std::string& name : entry->names) {
-      builder_.add_host(name, in_group, key.mark);
-      if (entry->port) builder_.set_host_variable(name, {"ansible_port", *entry->port, key.mark, path_, plain_});
+      add_host(builder_, {name, in_group, entry->port, path_, plain_}, key.mark);
       for (const Definition& definition : definitions) builder_.set_host_variable(name, definition);
     }
   }

@@ -1,0 +1,115 @@
+#include "orchestrator/cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "inventory/ini_words.hpp"
+#include "inventory/inventory.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/base/yaml.hpp"
+
+namespace millwright {
+
+void add_common_options(CLI::App& verb, CommonOptions& options) {
+  verb.add_flag("--json", options.json, "Print JSON instead of text");
+  verb.add_flag("-v,--verbose", options.verbose, "Say more; twice for all that commands print");
+  verb.add_flag("--no-color", options.no_color, "No colours (also NO_COLOR=1)");
+  verb.add_option("--state", options.state, "Folder of the journal (also MILLWRIGHT_STATE)")->type_name("DIR");
+}
+
+void add_inventory_options(CLI::App& verb, InventoryOptions& options) {
+  verb.add_option("-i,--inventory", options.sources, "Inventory: a file, a folder, or \"host1,host2\"; again for more")
+      ->type_name("SOURCE")
+      ->allow_extra_args(false);
+  verb.add_option("-l,--limit", options.limit, "Only these of the hosts: a host pattern, or @FILE")
+      ->type_name("PATTERN");
+}
+
+void add_examples(CLI::App& verb, const std::vector<std::string>& lines) {
+  verb.footer("\nExamples:\n  " + join(lines, "\n  "));
+}
+
+std::vector<std::string> inventory_sources(const InventoryOptions& options) {
+  if (!options.sources.empty()) return options.sources;
+  const char* variable = std::getenv("MILLWRIGHT_INVENTORY");
+  if (variable == nullptr || *variable == '\0') return {};
+  return split(variable, ':');
+}
+
+tl::expected<Inventory, std::vector<Error>> load_inventory(const Session& session, const InventoryOptions& options) {
+  auto inventory = Inventory::load_all(inventory_sources(options));
+  if (inventory) {
+    for (const std::string& warning : inventory->warnings()) session.console.err("warning: " + warning + "\n");
+  }
+  return inventory;
+}
+
+namespace {
+
+Error extra_error(const std::string& given, std::string message, std::string hint) {
+  return make_error(ErrorKind::usage, std::move(message))
+      .at({"-e", 1, 1, static_cast<int>(given.size()), given})
+      .with_hint(std::move(hint));
+}
+
+void merge(Value& into, const Value& more) {
+  for (const auto& [name, value] : more.items()) into[name] = value;
+}
+
+void from_file(const std::string& path, Value& into, std::vector<Error>& errors) {
+  const auto document = load_yaml(path);
+  if (!document) {
+    errors.insert(errors.end(), document.error().begin(), document.error().end());
+  } else if (document->kind == YamlKind::mapping) {
+    merge(into, document->to_value());
+  } else if (document->kind != YamlKind::null) {
+    errors.push_back(make_error(ErrorKind::invalid, "a file for -e must be a mapping")
+                         .at(document->mark)
+                         .with_hint("with a key for each value"));
+  }
+}
+
+void from_words(const std::string& given, Value& into, std::vector<Error>& errors) {
+  const auto words = split_ini_words(given, Comments::no);
+  if (!words) {
+    errors.push_back(extra_error(given, words.error().message, words.error().hint));
+    return;
+  }
+  for (const IniWord& word : *words) {
+    const std::size_t equals = word.text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      errors.push_back(
+          extra_error(given, fmt::format("-e takes name=value, not '{}'", word.text), "or a JSON object, or @FILE"));
+    } else {
+      into[word.text.substr(0, equals)] = word.text.substr(equals + 1);
+    }
+  }
+}
+
+}  // namespace
+
+tl::expected<Value, std::vector<Error>> extra_variables(const std::vector<std::string>& given) {
+  Value values = Value::object();
+  std::vector<Error> errors;
+  for (const std::string& one : given) {
+    const std::string text(trim(one));
+    if (starts_with(text, "@")) {
+      from_file(text.substr(1), values, errors);
+    } else if (starts_with(text, "{")) {
+      const Value parsed = Value::parse(text, nullptr, false);
+      if (parsed.is_object()) {
+        merge(values, parsed);
+      } else {
+        errors.push_back(extra_error(text, "-e begins with { but is no JSON object", "check quotes and commas"));
+      }
+    } else {
+      from_words(text, values, errors);
+    }
+  }
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  return values;
+}
+
+}  // namespace millwright

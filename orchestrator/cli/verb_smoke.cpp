@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "orchestrator/base/redact.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/base/units.hpp"
+#include "orchestrator/cli/options.hpp"
+#include "orchestrator/cli/step_kinds.hpp"
+#include "orchestrator/cli/verbs.hpp"
+#include "orchestrator/engine/engine.hpp"
+#include "steps/smoke/register.hpp"
+#include "steps/smoke/smoke.hpp"
+
+namespace millwright {
+namespace {
+
+struct Options {
+  std::string url;
+  std::string model;
+  std::string level = "quick";
+  std::string key_env;
+  std::string wait = "0s";
+  std::string evidence;
+};
+
+// Failed exchanges are written here, named after the time, only once there is one to write.
+class EvidenceFolder {
+ public:
+  EvidenceFolder(std::string path, const Clock& clock) : path_(std::move(path)) {
+    if (path_.empty()) path_ = "smoke-" + replace_all(replace_all(iso_utc(clock.now()), ":", ""), "-", "");
+  }
+  std::string keep(const std::string& name, std::string_view bytes) {
+    std::error_code failure;
+    std::filesystem::create_directories(path_, failure);
+    const std::filesystem::path file = std::filesystem::path(path_) / std::filesystem::path(name).filename();
+    std::ofstream out(file, std::ios::binary);
+    out << redactor().redact(bytes);
+    out.close();
+    used_ = true;
+    return out ? file.string() : "(could not be written: " + file.string() + ")";
+  }
+  bool used() const { return used_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool used_ = false;
+};
+
+int exit_code_of(VerdictKind verdict) {
+  switch (verdict) {
+    case VerdictKind::pass:
+    case VerdictKind::degraded:
+      return static_cast<int>(ExitCode::done);
+    case VerdictKind::fail:
+      return static_cast<int>(ExitCode::failed);
+    case VerdictKind::inconclusive:
+      return static_cast<int>(ExitCode::inconclusive);
+  }
+  return static_cast<int>(ExitCode::inconclusive);
+}
+
+Result<std::string> api_key(const std::string& variable) {
+  if (variable.empty()) return std::string();
+  const char* value = std::getenv(variable.c_str());
+  if (value == nullptr || *value == '\0')
+    return fail(make_error(ErrorKind::usage, fmt::format("the environment variable {} is not set", variable))
+                    .with_hint("--key-env names the variable that holds the key, not the key itself"));
+  redactor().add(value);
+  return std::string(value);
+}
+
+Error unknown_level(const std::string& level, const SmokeRules& rules) {
+  std::vector<std::string> known;
+  for (const auto& [name, probes] : rules.levels) known.push_back(name);
+  return make_error(ErrorKind::usage, fmt::format("there is no level '{}'", level))
+      .with_hint("known are " + join(known, ", "));
+}
+
+int run(const Session& session, const Options& options) {
+  auto knowledge = load_knowledge(knowledge_folders());
+  if (!knowledge) return session.refuse(knowledge.error());
+  const auto rules = load_smoke_rules(*knowledge);
+  if (!rules) return session.refuse(rules.error());
+  if ((*rules)->levels.count(options.level) == 0) return session.refuse(unknown_level(options.level, **rules));
+  const auto key = api_key(options.key_env);
+  if (!key) return session.refuse(key.error());
+  const auto wait = parse_duration(options.wait);
+  if (!wait) return session.refuse(wait.error());
+  SmokeOptions smoke;
+  smoke.url = options.url;
+  smoke.model = options.model;
+  smoke.level = options.level;
+  smoke.api_key = *key;
+  smoke.ready_wait = *wait;
+  EvidenceFolder evidence(options.evidence, *session.wiring.clock);
+  smoke.keep = [&](const std::string& name, std::string_view bytes) { return evidence.keep(name, bytes); };
+  if (!session.common.json) {
+    smoke.on_probe = [&](const ProbeReport& probe) {
+      session.console.out(redactor().redact(probe_line(probe)) + "\n");
+    };
+  }
+  const std::unique_ptr<HttpClient> http = session.wiring.make_http();
+  const SmokeReport report = run_smoke(*http, *session.wiring.clock, **rules, smoke);
+  if (session.common.json) {
+    session.console.out(redactor().redact_value(to_json(report)).dump(2, ' ', false, Value::error_handler_t::replace) +
+                        "\n");
+  } else {
+    session.console.out(redactor().redact(closing_lines(report, **rules)));
+    if (evidence.used()) session.console.out("Evidence: " + evidence.path() + "\n");
+  }
+  return exit_code_of(report.verdict);
+}
+
+}  // namespace
+
+void add_smoke(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("smoke", "Test whether an OpenAI-compatible endpoint answers properly");
+  verb->add_option("url", options->url, "http://host:port, with or without /v1")->type_name("URL")->required();
+  verb->add_option("-m,--model", options->model, "Model id (default: the first that the server lists)")
+      ->type_name("ID");
+  verb->add_option("--level", options->level, "How much to ask (default: quick)")->type_name("LEVEL");
+  verb->add_option("--key-env", options->key_env, "Environment variable that holds the API key")->type_name("NAME");
+  verb->add_option("--wait", options->wait, "Wait so long for a server that is still starting")->type_name("DURATION");
+  verb->add_option("--evidence", options->evidence, "Folder for the raw bytes of failed exchanges")->type_name("DIR");
+  add_common_options(*verb, session.common);
+  verb->footer(
+      "\nExit codes: 0 pass or degraded, 2 fail, 6 inconclusive, 1 usage\n"
+      "\nExamples:\n  millwright smoke http://10.0.0.5:30000\n"
+      "  millwright smoke http://localhost:8080/v1 --wait 10m --json");
+  verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
+}
+
+}  // namespace millwright

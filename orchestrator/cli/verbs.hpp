@@ -1,0 +1,25 @@
+// One function a verb; each adds its subcommand and, when it is chosen, sets Session::chosen.
+#pragma once
+
+#include "orchestrator/cli/session.hpp"
+
+namespace millwright {
+
+void add_apply(CLI::App& app, Session& session);
+void add_plan(CLI::App& app, Session& session);
+void add_resume(CLI::App& app, Session& session);
+void add_rollback(CLI::App& app, Session& session);
+void add_runs(CLI::App& app, Session& session);
+void add_show(CLI::App& app, Session& session);
+void add_evidence(CLI::App& app, Session& session);
+void add_unlock(CLI::App& app, Session& session);
+void add_inventory(CLI::App& app, Session& session);
+void add_graph(CLI::App& app, Session& session);
+void add_lint(CLI::App& app, Session& session);
+void add_schema(CLI::App& app, Session& session);
+void add_steps(CLI::App& app, Session& session);
+void add_smoke(CLI::App& app, Session& session);
+void add_completion(CLI::App& app, Session& session);
+void add_version(CLI::App& app, Session& session);
+
+}  // namespace millwright

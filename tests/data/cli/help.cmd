@@ -1,0 +1,5 @@
+millwright --help
+millwright
+millwright inventory --help
+millwright show -h
+millwright --version
