@@ -12,6 +12,9 @@ namespace millwright {
 namespace {
 
 void add_verbs(CLI::App& app, Session& session) {
+  add_lint(app, session);
+  add_graph(app, session);
+  add_schema(app, session);
   add_runs(app, session);
   add_show(app, session);
   add_evidence(app, session);

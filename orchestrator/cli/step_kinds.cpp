@@ -7,7 +7,8 @@ tl::expected<StepKinds, std::vector<Error>> load_step_kinds(const Session& sessi
   if (!knowledge) return tl::unexpected(std::move(knowledge.error()));
   StepKinds kinds;
   kinds.knowledge = std::move(*knowledge);
-  session.wiring.register_steps(kinds.registry, kinds.knowledge);
+  if (const auto registered = session.wiring.register_steps(kinds.registry, kinds.knowledge); !registered)
+    return tl::unexpected(std::vector<Error>{registered.error()});
   return kinds;
 }
 

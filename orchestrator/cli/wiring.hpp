@@ -24,8 +24,9 @@ struct Wiring {
   std::function<Result<std::unique_ptr<Journal>>(const std::string& directory)> open_journal;
   std::function<std::unique_ptr<Connector>(Clock&)> make_connector;
   std::function<std::unique_ptr<HttpClient>()> make_http;
-  std::function<void(StepRegistry&, const Knowledge&)> register_steps;
-  std::function<std::unique_ptr<RemedyAdvisor>(const Knowledge&)> make_remedies;
+  // Errors are those of the knowledge: shipped data is checked by tests, but a user may override it.
+  std::function<Result<void>(StepRegistry&, const Knowledge&)> register_steps;
+  std::function<Result<std::unique_ptr<RemedyAdvisor>>(const Knowledge&)> make_remedies;
 };
 
 }  // namespace millwright

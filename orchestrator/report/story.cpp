@@ -139,9 +139,12 @@ std::vector<std::string> Story::tell(const Event& event) {
       row("warning", text_in(data, "text"), Colour::yellow);
       break;
     case EventType::interrupted:
-      out.push_back(text_in(data, "how") == "twice"
-                        ? "stopping now; what runs is cut off, the journal is whole"
-                        : "interrupted: running actions finish, nothing new starts; once more stops at once");
+      if (text_in(data, "how") == "twice") {
+        out.emplace_back("stopping now; what runs is cut off, the journal is whole");
+      } else {
+        out.emplace_back("interrupted: running actions finish, nothing new starts; once more stops at once");
+        out.push_back("go on later with  millwright resume " + event.run);
+      }
       break;
     case EventType::run_finished:
       finished(event, out);

@@ -1,0 +1,160 @@
+#include "orchestrator/cli/play.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/base/units.hpp"
+#include "orchestrator/cli/playbook_file.hpp"
+
+namespace millwright {
+namespace {
+
+using Errors = std::vector<Error>;
+
+template <class T>
+const T* value_or_errors(const tl::expected<T, Errors>& result, Errors& errors) {
+  if (result) return &*result;
+  errors.insert(errors.end(), result.error().begin(), result.error().end());
+  return nullptr;
+}
+
+// Hosts of the play that the limit leaves, in the play's order.
+Result<std::vector<std::string>> chosen_hosts(const Inventory& inventory, const std::string& pattern,
+                                              const InventoryOptions& options) {
+  auto hosts = inventory.match(pattern);
+  if (!hosts) {
+    if (inventory_sources(options).empty()) hosts.error().with_hint("no inventory was given: add -i FILE");
+    return fail(wrap(hosts.error(), fmt::format("choosing the hosts of the playbook, '{}'", pattern)));
+  }
+  if (options.limit.empty()) return hosts;
+  const auto limit = inventory.match(options.limit);
+  if (!limit) return fail(wrap(limit.error(), fmt::format("applying --limit '{}'", options.limit)));
+  const std::set<std::string> wanted(limit->begin(), limit->end());
+  hosts->erase(std::remove_if(hosts->begin(), hosts->end(), [&](const auto& host) { return wanted.count(host) == 0; }),
+               hosts->end());
+  if (hosts->empty())
+    return fail(
+        make_error(ErrorKind::usage, fmt::format("--limit '{}' leaves none of the hosts '{}'", options.limit, pattern))
+            .with_hint("millwright inventory -l PATTERN shows what a pattern matches"));
+  return hosts;
+}
+
+void check_options(const PlayOptions& options, const Playbook& playbook, Errors& errors) {
+  std::vector<std::string> ids;
+  std::set<std::string> tags;
+  for (const StepDecl& step : playbook.steps) {
+    ids.push_back(step.id);
+    tags.insert(step.tags.begin(), step.tags.end());
+  }
+  if (!options.start_at.empty() && playbook.find(options.start_at) == nullptr) {
+    const auto near = nearest(options.start_at, ids);
+    errors.push_back(make_error(ErrorKind::usage, fmt::format("--start-at: there is no step '{}'", options.start_at))
+                         .with_hint(near ? fmt::format("did you mean '{}'?", *near) : "steps are " + join(ids, ", ")));
+  }
+  const std::vector<std::string> known(tags.begin(), tags.end());
+  for (const auto* given : {&options.tags, &options.skip_tags}) {
+    for (const std::string& tag : *given) {
+      if (tags.count(tag) != 0) continue;
+      const auto near = nearest(tag, known);
+      errors.push_back(make_error(ErrorKind::usage, fmt::format("no step has the tag '{}'", tag))
+                           .with_hint(near            ? fmt::format("did you mean '{}'?", *near)
+                                      : known.empty() ? "the playbook has no tags"
+                                                      : "tags are " + join(known, ", ")));
+    }
+  }
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << in.rdbuf();
+  return bytes.str();
+}
+
+void fill_hosts(const Inventory& inventory, const std::vector<std::string>& names, Play& play, Errors& errors) {
+  for (const std::string& name : names) {
+    auto host = play_host(inventory, name);
+    if (host) {
+      play.hosts.push_back(std::move(*host));
+    } else if (std::none_of(errors.begin(), errors.end(), [&](const Error& known) {
+                 return known.where && known.where == host.error().where && known.message == host.error().message;
+               })) {
+      errors.push_back(host.error());  // one mistake in a group is not told once for each host
+    }
+  }
+}
+
+// Once more, with what is known now: names of variables that no host of the play has are mistakes.
+void check_variables(const std::string& path, const StepRegistry& registry, const std::vector<PlayHost>& hosts,
+                     Errors& errors) {
+  std::set<std::string> names;
+  for (const PlayHost& host : hosts) {
+    for (const auto& [name, value] : host.vars.items()) names.insert(name);
+  }
+  ParseOptions options;
+  options.inventory_variables = std::move(names);
+  value_or_errors(load_playbook(path, registry, options), errors);
+}
+
+}  // namespace
+
+Result<PlayHost> play_host(const Inventory& inventory, const std::string& host) {
+  PlayHost out;
+  auto target = inventory.target(host);
+  if (!target) return fail(target.error());
+  auto variables = inventory.variables(host);
+  if (!variables) return fail(variables.error());
+  out.target = std::move(*target);
+  out.vars = std::move(*variables);
+  out.groups = inventory.groups_of(host);
+  return out;
+}
+
+tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegistry& registry,
+                                        const PlayOptions& options) {
+  Errors errors;
+  Play play;
+  const std::string path = playbook_file(options.playbook);
+  const auto playbook = load_playbook(path, registry);
+  const auto inventory = load_inventory(session, options.inventory);
+  const auto extra = extra_variables(options.extra);
+  const auto wait = parse_duration(options.lock_wait);
+  const Playbook* book = value_or_errors(playbook, errors);
+  const Inventory* hosts = value_or_errors(inventory, errors);
+  const Value* given = value_or_errors(extra, errors);
+  if (!wait) errors.push_back(wrap(wait.error(), "reading --lock-wait"));
+  if (book != nullptr) check_options(options, *book, errors);
+  if (book != nullptr && given != nullptr) {
+    const auto inputs = resolve_inputs(*book, *given);
+    if (const Value* resolved = value_or_errors(inputs, errors)) play.inputs = *resolved;
+  }
+  if (book != nullptr && hosts != nullptr) {
+    const auto names = chosen_hosts(*hosts, book->hosts, options.inventory);
+    if (names) {
+      const std::size_t before = errors.size();
+      fill_hosts(*hosts, *names, play, errors);
+      if (errors.size() == before) check_variables(path, registry, play.hosts, errors);
+    } else {
+      errors.push_back(names.error());
+    }
+  }
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  play.playbook = *book;
+  play.text = file_text(path);
+  play.options.forks = options.forks;
+  play.options.tags = options.tags;
+  play.options.skip_tags = options.skip_tags;
+  play.options.start_at = options.start_at;
+  play.options.no_rollback = options.no_rollback;
+  play.options.lock_wait = *wait;
+  play.options.mode = options.check ? Mode::plan : Mode::apply;
+  play.options.why = fmt::format("{} {}", options.check ? "plan" : "apply", path);
+  return play;
+}
+
+}  // namespace millwright

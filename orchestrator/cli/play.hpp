@@ -1,0 +1,42 @@
+// A run as the command line asks for it, with every mistake found before anything is contacted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/cli/options.hpp"
+#include "orchestrator/cli/session.hpp"
+#include "orchestrator/engine/engine.hpp"
+
+namespace millwright {
+
+struct PlayOptions {
+  std::string playbook;
+  InventoryOptions inventory;
+  std::vector<std::string> extra;
+  std::vector<std::string> tags;
+  std::vector<std::string> skip_tags;
+  std::string start_at;
+  std::string lock_wait = "0s";
+  int forks = 50;
+  bool check = false;
+  bool diff = false;
+  bool no_rollback = false;
+};
+
+struct Play {
+  Playbook playbook;
+  std::string text;
+  Value inputs = Value::object();
+  std::vector<PlayHost> hosts;
+  RunOptions options;
+};
+
+// All errors of playbook, inventory, -e, host patterns and ways to hosts together.
+tl::expected<Play, std::vector<Error>> prepare_play(const Session& session, const StepRegistry& registry,
+                                                    const PlayOptions& options);
+
+// A host with its way in, variables and groups.
+Result<PlayHost> play_host(const Inventory& inventory, const std::string& host);
+
+}  // namespace millwright
