@@ -12,6 +12,7 @@ namespace millwright {
 namespace {
 
 void add_verbs(CLI::App& app, Session& session) {
+  add_smoke(app, session);
   add_lint(app, session);
   add_graph(app, session);
   add_schema(app, session);

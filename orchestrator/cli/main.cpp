@@ -9,6 +9,8 @@
 #include "orchestrator/cli/console.hpp"
 #include "orchestrator/cli/wiring.hpp"
 #include "orchestrator/journal/sqlite_journal.hpp"
+#include "orchestrator/transport/connector.hpp"
+#include "orchestrator/transport/curl_http.hpp"
 #include "steps/container/register.hpp"
 #include "steps/contract/step.hpp"
 #include "steps/core/register.hpp"
@@ -48,6 +50,8 @@ int main(int argc, char** argv) {
   wiring.version = MILLWRIGHT_VERSION;
   wiring.clock = &clock;
   wiring.open_journal = open_sqlite_journal;
+  wiring.make_connector = make_connector;
+  wiring.make_http = [] { return std::make_unique<CurlHttpClient>(); };
   wiring.register_steps = register_all;
   wiring.make_remedies = ladder;
   Console console = standard_console();

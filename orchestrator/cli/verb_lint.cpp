@@ -68,7 +68,7 @@ int run(const Session& session, const Options& options) {
 
 void add_lint(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("lint", "Find every mistake in playbooks and inventories, without connecting");
+  CLI::App* verb = app.add_subcommand("lint", "Find every mistake, without connecting");
   verb->add_option("playbook", options->playbooks, "Playbooks")->type_name("PLAYBOOK...");
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
