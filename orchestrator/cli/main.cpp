@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   wiring.clock = &clock;
   wiring.open_journal = open_sqlite_journal;
   wiring.make_connector = make_connector;
-  wiring.make_http = [] { return std::make_unique<CurlHttpClient>(); };
+  wiring.make_http = make_curl_http_client;
   wiring.register_steps = register_all;
   wiring.make_remedies = ladder;
   Console console = standard_console();

@@ -120,7 +120,7 @@ int run(const Session& session, const Options& options) {
 
 void add_smoke(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("smoke", "Test whether an OpenAI-compatible endpoint answers properly");
+  CLI::App* verb = app.add_subcommand("smoke", "Test an OpenAI-compatible endpoint");
   verb->add_option("url", options->url, "http://host:port, with or without /v1")->type_name("URL")->required();
   verb->add_option("-m,--model", options->model, "Model id (default: the first that the server lists)")
       ->type_name("ID");
