@@ -49,13 +49,12 @@ def main() -> int:
             expected.write_text(printed)
             continue
         wanted = expected.read_text() if expected.exists() else ""
+        too_wide = [line for line in printed.splitlines() if len(line) > 80 and "help" in command.name]
+        failed += printed != wanted or bool(too_wide)
         if printed != wanted:
-            failed += 1
             print(f"{command.name}: not as expected; MILLWRIGHT_ACCEPT=1 takes the new text")
             sys.stdout.writelines(difflib.unified_diff(wanted.splitlines(True), printed.splitlines(True), "expected", "printed"))
-        too_wide = [line for line in printed.splitlines() if len(line) > 80 and "help" in command.name]
         if too_wide:
-            failed += 1
             print(f"{command.name}: wider than 80 columns: {too_wide[0]}")
     print(f"{len(commands) - failed} of {len(commands)} as expected")
     return 1 if failed else 0
