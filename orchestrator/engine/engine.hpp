@@ -61,6 +61,12 @@ struct RunOptions {
   bool no_rollback = false;  // leave failures as they are
   Milliseconds lock_wait{0};
   std::string why;  // shown to others who meet the lock
+  // Where actions keep undo and marks on a node. Empty: /var/lib/millwright as root, else ~/.local/state/millwright.
+  std::string node_state_dir;
+  // For resume and rollback: hosts and inputs as the inventory and the command line give them now. The journal keeps no
+  // secrets; values that were redacted are taken from here.
+  std::vector<PlayHost> refreshed_hosts;
+  Value refreshed_inputs = Value::object();
 };
 
 struct HostSummary {

@@ -27,6 +27,8 @@ std::string_view to_string(VerdictKind kind) {
   return "inconclusive";
 }
 
+void StepContext::remember(const std::string&, const Value&) {}
+
 std::vector<Question> ActiveStep::preview_questions(const Inputs&) const { return {}; }
 
 Result<std::string> ActiveStep::preview(const Inputs&, const Answers&) const { return "known when it runs"; }

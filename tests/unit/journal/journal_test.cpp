@@ -232,7 +232,8 @@ TEST(SqliteJournal, TwoOpenJournalsAndManyThreadsShareOneDirectory) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
   std::set<std::uint64_t> numbers;
-  for (const Event& event : two->events("r1").value()) numbers.insert(event.seq);
+  const std::vector<Event> events = two->events("r1").value();
+  for (const Event& event : events) numbers.insert(event.seq);
   EXPECT_EQ(numbers.size(), 4u * each);
   EXPECT_EQ(*numbers.rbegin(), 4u * each);
 }

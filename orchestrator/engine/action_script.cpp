@@ -1,0 +1,281 @@
+#include "orchestrator/engine/action_script.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+
+namespace millwright {
+
+namespace {
+
+// Exit statuses of the composed script before the action itself runs. sysexits.h where one fits.
+constexpr int cannot_create = 73;
+constexpr int taken_status = 72;
+constexpr int locked_status = 77;
+constexpr int stale_status = 75;
+constexpr int unprepared_status = 70;
+
+// sync FILE is coreutils 8.24 and newer; elsewhere everything is synced.
+constexpr const char* helpers = R"sh(
+mw_sync() { sync "$@" 2>/dev/null || sync; }
+mw_mark() { printf '%s\n' "$1" >"$D/outcome.tmp" && mv -f "$D/outcome.tmp" "$D/outcome"; }
+mw_start_of() {
+  cut -d' ' -f3,22 "/proc/$1/stat" 2>/dev/null | {
+    read -r state start || :
+    case "${state:-Z}" in Z | X) echo 0 ;; *) echo "$start" ;; esac
+  }
+}
+mw_boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown; }
+)sh";
+
+std::string put(const std::string& path_expression, const std::string& text) {
+  return fmt::format("printf '%s' {} >\"{}.tmp\" && mv -f \"{}.tmp\" \"{}\"", shell_quote(text), path_expression,
+                     path_expression, path_expression);
+}
+
+// A symbolic link is made atomically and carries who holds the lock in its target.
+std::string take_lock(const ActionScript& parts) {
+  const std::string target = parts.run + "|" + parts.holder;
+  return fmt::format(
+      "if ! ln -s {} \"$S/lock\" 2>/dev/null; then\n"
+      "  held=$(readlink \"$S/lock\" || true)\n"
+      "  case \"$held\" in\n"
+      "    {}\\|*) ;;\n"
+      "    *) mw_mark \"locked $held\"; exit {} ;;\n"
+      "  esac\n"
+      "fi\n",
+      shell_quote(target), shell_quote(parts.run), locked_status);
+}
+
+std::string guard_text(const ActionScript& parts) {
+  if (parts.guard.empty()) return {};
+  std::vector<const Question*> ordered;
+  for (const Question& question : parts.guard) ordered.push_back(&question);
+  std::sort(ordered.begin(), ordered.end(), [](const Question* a, const Question* b) { return a->key < b->key; });
+  std::string out = "mkdir -p \"$D/guard\"\n: >\"$D/guard/lines\"\n";
+  // As the transport does, output beyond 4 MiB does not count.
+  constexpr int most = 4 << 20;
+  for (const Question* question : ordered) {
+    out += fmt::format(
+        "code=0; /bin/sh -c {} </dev/null >\"$D/guard/out\" 2>/dev/null || code=$?\n"
+        "sum=$(head -c {} \"$D/guard/out\" | sha256sum)\n"
+        "printf '%s %s %s\\n' {} \"$code\" \"${{sum%% *}}\" >>\"$D/guard/lines\"\n",
+        shell_quote(question->script), most, shell_quote(question->key));
+  }
+  out += fmt::format(
+      "sum=$(sha256sum <\"$D/guard/lines\"); rm -rf \"$D/guard\"\n"
+      "if [ \"${{sum%% *}}\" != {} ]; then mw_mark stale; exit {}; fi\n",
+      shell_quote(parts.digest), stale_status);
+  return out;
+}
+
+std::string undo_text(const ActionScript& parts) {
+  std::string out = put("$D/meta.json", parts.meta) + "\n";
+  if (!parts.action->undo.empty()) out += put("$D/undo.sh", parts.action->undo) + "\n";
+  out += put("$D/script.sh", parts.action->script) + "\n";
+  if (!parts.action->save.empty()) out += put("$D/save.sh", parts.action->save) + "\n";
+  // After a power cut the folder holds what is needed to go back, or nothing was done.
+  return out + "mw_sync \"$D\"/*.sh \"$D/meta.json\" \"$D\"\n";
+}
+
+std::string save_text(const ActionScript& parts) {
+  if (parts.action->save.empty()) return {};
+  return fmt::format(
+      "code=0; /bin/sh -eu \"$D/save.sh\" </dev/null || code=$?\n"
+      "if [ \"$code\" != 0 ]; then mw_mark \"unprepared $code saving what undo needs failed\"; exit {}; fi\n"
+      "mw_sync \"$D/save\"\n",
+      unprepared_status);
+}
+
+std::string unit_name(const std::string& remote_dir) {
+  return "millwright-undo-" + sha256_hex(remote_dir).substr(0, 16);
+}
+
+std::string dead_man_text(const ActionScript& parts) {
+  if (parts.dead_man.count() == 0) return {};
+  const std::string timer = "D=" + shell_quote(parts.remote_dir) + helpers +
+                            "[ ! -f \"$D/pid\" ] || kill \"$(cut -d' ' -f1 \"$D/pid\")\" 2>/dev/null || true\n"
+                            "export MW_SAVE=\"$D/save\" LC_ALL=C\n"
+                            "/bin/sh -eu \"$D/undo.sh\" </dev/null >\"$D/timer.log\" 2>&1 && mw_mark undone_by_timer\n";
+  return put("$D/timer.sh", timer) + "\nmw_sync \"$D/timer.sh\" \"$D\"\n" +
+         fmt::format(
+             "systemd-run --quiet --unit={} --on-active={}s --timer-property=AccuracySec=1s /bin/sh \"$D/timer.sh\" "
+             "|| {{ mw_mark \"unprepared $? arming the timer that would undo this failed\"; exit {}; }}\n",
+             unit_name(parts.remote_dir),
+             std::max<long long>(1, std::chrono::duration_cast<Seconds>(parts.dead_man).count()), unprepared_status);
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string place_text(const PlacedFile& placed, std::size_t index, const std::string& tag) {
+  const FilePlacement& file = *placed.file;
+  const std::string folder = folder_of(file.path);
+  const std::string temporary = (folder == "/" ? "" : folder) + "/.millwright-" + tag + "-" + std::to_string(index);
+  std::string out = fmt::format("F={}; T={}\n", shell_quote(file.path), shell_quote(temporary));
+  out += "mw_place() {\n  [ ! -d \"$F\" ] || { echo \"$F is a folder\" >&2; return 1; }\n";
+  if (placed.delivery == Delivery::inside) {
+    out += fmt::format("  printf '%s' {} >\"$T\" || return 1\n", shell_quote(*file.content));
+    out += fmt::format(
+        "  sum=$(sha256sum <\"$T\"); [ \"${{sum%% *}}\" = {} ] || {{ echo \"$F did not arrive whole\" >&2; return 1; "
+        "}}\n",
+        sha256_hex(*file.content));
+  } else {
+    out += fmt::format("  mv -f \"$D/files/{}\" \"$T\" || return 1\n", index);
+  }
+  if (!file.owner.empty() || !file.group.empty()) {
+    const std::string owner = file.owner + (file.group.empty() ? "" : ":" + file.group);
+    out += fmt::format("  chown {} \"$T\" || return 1\n", shell_quote(owner));
+  }
+  out += fmt::format("  chmod {} \"$T\" || return 1\n", shell_quote(file.mode.empty() ? "0644" : file.mode));
+  out += "  mw_sync \"$T\"; mv -f \"$T\" \"$F\" && mw_sync \"${F%/*}/\"\n}\n";
+  return out + "mw_place || { rm -f \"$T\"; mw_mark 'failed 74'; exit 74; }\n";
+}
+
+// The action itself. One that may cut the line runs in a session of its own with its output in files, so that neither
+// a hang-up nor a broken pipe stops it half-way.
+std::string run_text(const ActionScript& parts) {
+  const std::string body =
+      "code=0; umask 022; /bin/sh -eu \"$D/script.sh\" </dev/null || code=$?\n"
+      "if [ \"$code\" = 0 ]; then mw_mark 'done 0'; else mw_mark \"failed $code\"; fi\nexit \"$code\"\n";
+  if (!parts.action->marks.may_drop_connection) return body;
+  const std::string detached = "D=" + shell_quote(parts.remote_dir) + helpers +
+                               "pid=$$; printf '%s %s %s\\n' \"$pid\" \"$(mw_start_of \"$pid\")\" \"$(mw_boot)\" "
+                               ">\"$D/pid\"\nexport MW_SAVE=\"$D/save\"\n" +
+                               body;
+  return put("$D/run.sh", detached) +
+         "\nif command -v setsid >/dev/null 2>&1; then S_=setsid; else S_=; fi\n"
+         "code=0; $S_ /bin/sh \"$D/run.sh\" </dev/null >\"$D/out\" 2>\"$D/err\" & wait $! || code=$?\n"
+         "cat \"$D/out\"; cat \"$D/err\" >&2; exit \"$code\"\n";
+}
+
+}  // namespace
+
+bool fits_inside(const std::string& content) {
+  constexpr std::size_t most = 64u << 10;
+  return content.size() <= most && content.find('\0') == std::string::npos;
+}
+
+std::string compose_action(const ActionScript& parts) {
+  std::string out = fmt::format("# millwright: {}\n", replace_all(parts.action->title, "\n", " "));
+  out += fmt::format("umask 077\nS={}\nD={}\n", shell_quote(parts.state_dir), shell_quote(parts.remote_dir));
+  out += helpers;
+  out += fmt::format("mkdir -p \"$D/save\" || exit {}\nchmod 700 \"$S\" \"$S/runs\" \"$D\" 2>/dev/null || true\n",
+                     cannot_create);
+  out += fmt::format("mkdir \"$D/claim\" 2>/dev/null || exit {}\n", taken_status);
+  out +=
+      "pid=$(/bin/sh -c 'echo \"$PPID\"')\n"
+      "printf '%s %s %s\\n' \"$pid\" \"$(mw_start_of \"$pid\")\" \"$(mw_boot)\" >\"$D/pid\"\n";
+  out += take_lock(parts);
+  out += guard_text(parts);
+  out += undo_text(parts);
+  out += "export MW_SAVE=\"$D/save\"\n";
+  out += save_text(parts);
+  out += dead_man_text(parts);
+  out += "mw_mark started; mw_sync \"$D/outcome\" \"$D\"\n";
+  const std::string tag = sha256_hex(parts.remote_dir).substr(0, 12);
+  for (std::size_t i = 0; i < parts.files.size(); ++i) out += place_text(parts.files[i], i, tag);
+  return out + run_text(parts);
+}
+
+std::string settle_mark_script(const std::string& remote_dir) {
+  return "umask 077\nD=" + shell_quote(remote_dir) + helpers +
+         "if mkdir -p \"$D\" && mkdir \"$D/claim\" 2>/dev/null; then mw_mark undone; fi\n" +
+         read_mark_script(remote_dir);
+}
+
+std::string read_mark_script(const std::string& remote_dir) {
+  return "D=" + shell_quote(remote_dir) + helpers +
+         "echo \"mark=$(cat \"$D/outcome\" 2>/dev/null)\"\n"
+         "boot=$(mw_boot); pid=; start=; started=\n"
+         "[ ! -f \"$D/pid\" ] || read -r pid start started <\"$D/pid\"\n"
+         "if [ -n \"$pid\" ] && [ \"$started\" = \"$boot\" ] && [ \"$(mw_start_of \"$pid\")\" = \"$start\" ]; then\n"
+         "  echo running=yes\nelif [ -d \"$D/claim\" ] && [ ! -f \"$D/pid\" ] && [ ! -f \"$D/outcome\" ]; then\n"
+         "  echo running=unsure\nfi\necho \"boot=$boot\"\necho \"boot_at_start=$started\"\n";
+}
+
+namespace {
+
+int number_of(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+void read_mark(ActionMark& mark, const std::string& text) {
+  using Kind = ActionMark::Kind;
+  const std::size_t blank = std::min(text.find(' '), text.size());
+  const std::string word = text.substr(0, blank);
+  const std::string rest = blank < text.size() ? text.substr(blank + 1) : std::string();
+  if (word == "stale") mark.kind = Kind::stale;
+  if (word == "started") mark.kind = Kind::started;
+  if (word == "done") mark.kind = Kind::done;
+  if (word == "undone") mark.kind = Kind::undone;
+  if (word == "undone_by_timer") mark.kind = Kind::undone_by_timer;
+  if (word == "locked") {
+    mark.kind = Kind::locked;
+    mark.text = rest;
+  }
+  if (word == "failed") {
+    mark.kind = Kind::failed;
+    mark.status = number_of(rest);
+  }
+  if (word == "unprepared") {
+    mark.kind = Kind::unprepared;
+    mark.status = number_of(rest);
+    const std::size_t second = rest.find(' ');
+    if (second != std::string::npos) mark.text = rest.substr(second + 1);
+  }
+}
+
+}  // namespace
+
+ActionMark parse_mark(const std::string& out) {
+  ActionMark mark;
+  for (const std::string& line : split_lines(out)) {
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string key = line.substr(0, equals);
+    const std::string value = line.substr(equals + 1);
+    if (key == "mark") read_mark(mark, value);
+    if (key == "running") mark.running = value == "yes";
+    if (key == "running") mark.unsure = value == "unsure";
+    if (key == "boot") mark.boot = value;
+    if (key == "boot_at_start") mark.boot_at_start = value;
+  }
+  return mark;
+}
+
+std::string compose_undo(const std::string& remote_dir, const std::string& fallback) {
+  std::string out = "umask 077\nD=" + shell_quote(remote_dir) + helpers;
+  out +=
+      "case \"$(cat \"$D/outcome\" 2>/dev/null)\" in\n"
+      "  started*|done*|failed*) ;;\n"
+      "  *) exit 0 ;;\n"
+      "esac\n";
+  if (!fallback.empty()) out += "[ -f \"$D/undo.sh\" ] || { " + put("$D/undo.sh", fallback) + "; }\n";
+  out +=
+      "export MW_SAVE=\"$D/save\"\n"
+      "code=0; umask 022; /bin/sh -eu \"$D/undo.sh\" </dev/null || code=$?\n"
+      "if [ \"$code\" = 0 ]; then mw_mark undone; fi\nexit \"$code\"\n";
+  return out;
+}
+
+std::string disarm_script(const std::string& remote_dir) {
+  const std::string unit = unit_name(remote_dir);
+  return fmt::format("systemctl stop {0}.timer 2>/dev/null; systemctl reset-failed {0}.service 2>/dev/null; exit 0\n",
+                     unit);
+}
+
+std::string release_lock_script(const std::string& state_dir, const std::string& run) {
+  return fmt::format("S={}\ncase \"$(readlink \"$S/lock\" 2>/dev/null)\" in\n  {}\\|*) rm -f \"$S/lock\" ;;\nesac\n",
+                     shell_quote(state_dir), shell_quote(run));
+}
+
+}  // namespace millwright

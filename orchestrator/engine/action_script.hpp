@@ -1,0 +1,84 @@
+// One action as one POSIX sh script: guard, undo put down, save, mark started, place files, run, mark the end.
+//
+// Pure text; nothing here touches a node. What it leaves in the action's folder on the node (`remote_dir`, root only):
+//   undo.sh, meta.json   before anything is touched
+//   save/                what undo needs
+//   outcome              "stale" | "locked <holder>" | "unprepared <status> <what>" | "started" | "done 0" |
+//                        "failed <status>"; written to a temporary name and renamed, so never torn
+//   claim/               made by the first who comes: the action, or a controller that settles that it never started
+//   pid                  of the shell that runs the action, to tell a running action from one that was killed
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/base/clock.hpp"
+#include "steps/contract/change.hpp"
+
+namespace millwright {
+
+// A file already on the node under remote_dir/files/<index>, or small enough to travel inside the script.
+enum class Delivery { inside, uploaded };
+
+struct PlacedFile {
+  const FilePlacement* file = nullptr;
+  Delivery delivery = Delivery::inside;
+};
+
+struct ActionScript {
+  std::string state_dir;   // on the node
+  std::string run;         // id
+  std::string holder;      // of the node's lock: who is running
+  std::string remote_dir;  // of this action
+  std::string meta;        // JSON text
+  const Action* action = nullptr;
+  std::vector<PlacedFile> files;
+  // Asked again first; empty: not guarded.
+  std::vector<Question> guard;
+  std::string digest;        // of the answers that were planned on (Answers::digest)
+  Milliseconds dead_man{0};  // not 0: a timer undoes the action after so long unless it is disarmed
+};
+
+std::string compose_action(const ActionScript& parts);
+
+// True for content that can stand in a script: no NUL byte, at most 64 KiB.
+bool fits_inside(const std::string& content);
+
+// What the node says about an action.
+struct ActionMark {
+  enum class Kind {
+    absent,
+    stale,
+    locked,
+    unprepared,
+    started,
+    done,
+    failed,
+    undone_by_timer,
+    undone
+  } kind = Kind::absent;
+  int status = 0;        // failed, unprepared: exit status
+  std::string text;      // locked: the holder; unprepared: what failed
+  bool running = false;  // its shell still lives, whatever it has come to
+  bool unsure = false;   // begun this instant: it has not yet said which process it is
+  std::string boot;      // boot id of the node when it was read
+  std::string boot_at_start;
+};
+// A script that prints the mark; exits 0 also when there is none.
+std::string read_mark_script(const std::string& remote_dir);
+// The same, and an action that has not begun yet never will: it may still be on its way when its controller was killed
+// or the line broke. Its mark is "undone" then.
+std::string settle_mark_script(const std::string& remote_dir);
+ActionMark parse_mark(const std::string& out);
+
+// Runs the undo and marks it; exits with undo's status. `fallback` is the undo text of the journal, written down first
+// when the node lost its own.
+std::string compose_undo(const std::string& remote_dir, const std::string& fallback);
+
+// Takes the dead-man timer away; says nothing when there is none.
+std::string disarm_script(const std::string& remote_dir);
+
+// Gives the node's lock back when `run` holds it.
+std::string release_lock_script(const std::string& state_dir, const std::string& run);
+
+}  // namespace millwright

@@ -1,0 +1,69 @@
+#include "orchestrator/engine/ask.hpp"
+
+#include "orchestrator/base/text.hpp"
+
+namespace millwright {
+
+namespace {
+
+constexpr const char* facts_script =
+    "id -u\nprintf '%s\\n' \"${HOME:-/}\"\n"
+    "if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null 2>&1; then echo systemd; else echo none; fi\n"
+    "cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown\n";
+
+NodeFacts facts_of(const std::string& out) {
+  const std::vector<std::string> lines = split_lines(out);
+  NodeFacts facts;
+  if (!lines.empty()) facts.user_id = lines[0];
+  if (lines.size() > 1) facts.home = lines[1];
+  if (lines.size() > 2) facts.systemd = lines[2] == "systemd";
+  if (lines.size() > 3) facts.boot = lines[3];
+  return facts;
+}
+
+}  // namespace
+
+std::size_t AskBatch::add(Command command) {
+  commands_.push_back(std::move(command));
+  return commands_.size() - 1;
+}
+
+void AskBatch::add(const Wanted& wanted) {
+  keys_.push_back(wanted.key);
+  for (const Question& question : wanted.questions) {
+    Command command;
+    command.script = question.script;
+    command.become = wanted.become;
+    command.deadline = question.deadline;
+    asked_.push_back({add(std::move(command)), wanted.key, question.key});
+  }
+}
+
+void AskBatch::add_facts(Become become) {
+  const auto known = node_.facts.find(become);
+  if (known != node_.facts.end() && !known->second.user_id.empty()) return;
+  Command command;
+  command.script = facts_script;
+  command.become = become;
+  facts_.emplace_back(add(std::move(command)), become);
+}
+
+Result<void> AskBatch::send() {
+  if (!commands_.empty()) {
+    Result<std::vector<CommandResult>> results = node_.connection->run_batch(commands_);
+    if (!results) return fail(results.error());
+    if (results->size() != commands_.size()) {
+      return fail(ErrorKind::connect, node_.name + " answered only a part of what was asked");
+    }
+    results_ = std::move(*results);
+  }
+  for (const std::string& key : keys_) node_.answers[key] = Answers();
+  for (const Asked& asked : asked_) {
+    const CommandResult& result = results_[asked.command];
+    node_.answers[asked.key].set(asked.question, Answer{result.exit_code, result.out, result.err});
+  }
+  for (const auto& [command, become] : facts_) node_.facts[become] = facts_of(results_[command].out);
+  return {};
+}
+
+}  // namespace millwright

@@ -1,0 +1,62 @@
+// Ask, plan, act, ask again: what a converging step is, and what an active step does through its context.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/engine/act.hpp"
+
+namespace millwright {
+
+// missing: only what has no valid answer; all: everything, since an action is about to make the answers old.
+enum class Ahead { missing, all };
+
+struct ConvergeRequest {
+  NodeSession* node = nullptr;
+  const Unit* unit = nullptr;
+  std::string key;  // of the answers kept in the node session
+  Become become = Become::no;
+  SteadyPoint deadline;
+  std::vector<Question> questions;
+  std::function<Result<Change>(const Answers&)> plan;
+  std::function<Result<Value>(const Answers&, const std::vector<ActionResult>&)> outputs;  // empty: the change's
+  std::function<std::vector<Wanted>(Ahead)> ahead;  // what other steps want to know, asked in the same round trip
+};
+
+struct Converged {
+  bool changed = false;  // planning only: would change
+  Change change;         // the first plan
+  std::string summary;
+  Value outputs = Value::object();
+  bool outputs_known = true;
+};
+
+// Used by the host's worker only.
+class Converger {
+ public:
+  Converger(RunContext& run, HostSession& host) : run_(run), host_(host), actor_(run, host) {}
+  // Errors: those of asking and acting; remote_exit when an action failed (detail: the end of what it said);
+  // stale when the answers changed under every plan; failed_test never.
+  Result<Converged> run(const ConvergeRequest& request);
+  Actor& actor() { return actor_; }
+
+ private:
+  enum class Freshness { kept, anew };
+  Result<Answers> ask(const ConvergeRequest& request, Freshness freshness);
+  enum class Acted { all, stale };
+  Result<Acted> act_all(const ConvergeRequest& request, const Change& change, const Answers& answers,
+                        std::vector<ActionResult>& results);
+  Result<Converged> verify(const ConvergeRequest& request, const Change& change,
+                           const std::vector<ActionResult>& results);
+  void say_planned(const ConvergeRequest& request, const Change& change);
+
+  RunContext& run_;
+  HostSession& host_;
+  Actor actor_;
+};
+
+// The error of an action that ended with a non-zero status.
+Error action_error(const Action& action, const Answer& answer);
+
+}  // namespace millwright

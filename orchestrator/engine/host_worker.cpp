@@ -1,0 +1,218 @@
+#include "orchestrator/engine/host_worker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "orchestrator/engine/selection.hpp"
+
+namespace millwright {
+
+HostWorker::HostWorker(RunContext& run, const PlayHost& host, ForkLimit& forks)
+    : run_(run), forks_(forks), session_(run, host), runner_(run, session_), remedies_(run, session_, runner_) {}
+
+void HostWorker::finish_others(Progress progress, const std::string& why) {
+  for (std::size_t step : run_.order.order()) {
+    const Progress now = run_.board.get(session_.name(), step).progress;
+    if (now != Progress::waiting && now != Progress::running) continue;
+    run_.board.put(session_.name(), step, runner_.leave_out(step, progress, why));
+  }
+  over_ = true;
+}
+
+namespace {
+
+Value failure_evidence(const StepResult& failure) {
+  Value out = {{"summary", failure.summary}, {"inputs", failure.inputs}, {"outputs", failure.outputs}};
+  if (failure.error) out["error"] = error_value(*failure.error);
+  if (failure.verdict) {
+    out["verdict"] = {{"kind", to_string(failure.verdict->kind)},
+                      {"class", failure.verdict->symptom_class},
+                      {"sentence", failure.verdict->sentence}};
+  }
+  return out;
+}
+
+}  // namespace
+
+StepResult HostWorker::handle(std::size_t step, StepResult failure) {
+  // A step without handlers of its own falls under those of the nearest step that waits for it: "smoke: roll back" is
+  // meant for everything that leads to the smoke test.
+  std::size_t declared_by = step;
+  if (run_.playbook.steps[step].on_failure.empty()) {
+    for (std::size_t later : run_.order.dependents(step)) {
+      if (run_.playbook.steps[later].on_failure.empty()) continue;
+      declared_by = later;
+      break;
+    }
+  }
+  const std::vector<HandlerDecl>& handlers = run_.playbook.steps[declared_by].on_failure;
+  if (handlers.empty()) return failure;
+  run_.recorder.keep(session_.host().target.name, run_.playbook.steps[step].id, "failure.json",
+                     failure_evidence(failure).dump(2, ' ', false, Value::error_handler_t::replace));
+  for (const HandlerDecl& handler : handlers) {
+    if (failure.progress != Progress::failed || run_.stop_now()) break;
+    if (handler.kind == HandlerKind::remedy) {
+      failure = remedies_.cure(step, std::move(failure), handler, declared_by);
+      continue;
+    }
+    if (run_.options.no_rollback || run_.interrupt.load() >= 1) continue;
+    run_.board.put(session_.name(), step, failure);
+    const RollbackReport report = Rollback(run_, session_, runner_).run(failure.summary);
+    rolled_back_ = true;
+    end_.remaining = report.remaining;
+    finish_others(Progress::cancelled, "the host was rolled back");
+  }
+  return failure;
+}
+
+void HostWorker::one_step(std::size_t step) {
+  const StepDecl& decl = run_.playbook.steps[step];
+  StepResult running;
+  running.progress = Progress::running;
+  run_.board.put(session_.name(), step, running);
+  StepResult result = runner_.run(step);
+  if (result.progress == Progress::failed) {
+    const ErrorKind kind = result.error ? result.error->kind : ErrorKind::internal;
+    end_.locked = end_.locked || kind == ErrorKind::busy;
+    end_.stale = end_.stale || kind == ErrorKind::stale;
+    if (decl.ignore_failure) {
+      result.ignored = true;
+      result.outputs_known = true;
+    } else if (run_.options.mode == Mode::apply && kind != ErrorKind::busy) {
+      result = handle(step, std::move(result));
+    }
+  }
+  if (result.error && !result.ignored && !end_.first_error) end_.first_error = result.error;
+  const Progress progress = result.progress;
+  if (result.verdict && result.verdict->kind == VerdictKind::inconclusive) end_.inconclusive = true;
+  run_.board.put(session_.name(), step, std::move(result));
+  if (progress == Progress::unreachable) {
+    run_.recorder.emit(EventType::host_unreachable, session_.name(), "", {{"error", error_value(*end_.first_error)}});
+    finish_others(Progress::unreachable, "the host cannot be reached");
+  }
+}
+
+// Steps that were not chosen. Those whose outputs are read by chosen ones are asked, never acted on.
+void HostWorker::leave_out() {
+  for (std::size_t step : run_.order.order()) {
+    if (run_.left_out.count(step) == 0) continue;
+    StepResult result = runner_.leave_out(step, Progress::skipped, "not chosen");
+    result.outputs_known = false;
+    if (session_.connected() && !run_.playbook.steps[step].foreach && is_read(run_.playbook, step, run_.left_out)) {
+      const Result<std::optional<Change>> now = runner_.plan_now(Unit{step, &run_.playbook.steps[step], {}, {}});
+      if (now && *now && (*now)->empty()) {
+        result.outputs = (*now)->outputs;
+        result.outputs_known = true;
+      }
+    }
+    run_.board.put(session_.name(), step, std::move(result));
+  }
+}
+
+// Actions of which an earlier life of this run did not see the end: the node knows how they ended.
+void HostWorker::settle_pending() {
+  const auto earlier = run_.earlier.find(session_.name());
+  if (earlier == run_.earlier.end() || !session_.connected()) return;
+  const Result<std::vector<UndoRecord>> records = run_.services.journal->undos(run_.run());
+  if (!records) return;
+  Actor actor(run_, session_);
+  for (const UndoRecord& record : *records) {
+    if (record.node.value("host", std::string()) != session_.name()) continue;
+    Result<NodeSession*> node = session_.node_at(record.node);
+    if (!node) continue;
+    constexpr Milliseconds patience = std::chrono::minutes(10);
+    const Become become = record.node.value("become", false) ? Become::root : Become::no;
+    session_.inherit_lock(**node, become);
+    if (record.state != UndoState::pending) continue;
+    const Result<ActionMark> mark =
+        actor.follow(**node, record.remote_dir, become, run_.services.clock->steady() + patience);
+    if (!mark) {
+      run_.recorder.warn(record.host, record.step,
+                         "how '" + record.title + "' ended is not known: " + mark.error().message);
+      continue;
+    }
+    using Kind = ActionMark::Kind;
+    const bool ran = mark->kind == Kind::done || mark->kind == Kind::failed || mark->kind == Kind::started;
+    // Marked as run, so that a rollback takes it back, whether it got to its end or not.
+    const UndoState state = ran ? UndoState::done : UndoState::undone;
+    if (const Result<void> set = run_.services.journal->set_undo_state(run_.run(), record.seq, state); !set) continue;
+    const auto step = earlier->second.find(record.step);
+    if (mark->kind == Kind::done && step != earlier->second.end() && step->second.state == "running") {
+      step->second.state = "changed";
+    }
+  }
+}
+
+void HostWorker::steps() {
+  while (!over_) {
+    if (run_.stop_starting()) return finish_others(Progress::cancelled, "the run was interrupted");
+    const std::uint64_t seen = run_.board.changes();
+    const Board::Next next = run_.board.next(session_.name());
+    switch (next.kind) {
+      case Board::Next::Kind::finished:
+        return;
+      case Board::Next::Kind::cancel:
+        run_.board.put(session_.name(), next.step,
+                       runner_.leave_out(next.step, Progress::cancelled, "a step it needs did not succeed"));
+        break;
+      case Board::Next::Kind::wait: {
+        constexpr Milliseconds look_at_interrupt = std::chrono::milliseconds(200);
+        forks_.leave();
+        run_.board.wait(seen, look_at_interrupt);
+        forks_.enter();
+        break;
+      }
+      case Board::Next::Kind::run:
+        one_step(next.step);
+        break;
+    }
+  }
+}
+
+HostEnd HostWorker::summarize() {
+  HostSummary& summary = end_.summary;
+  summary.host = session_.name();
+  bool unreachable = false;
+  bool cancelled = false;
+  bool failed = false;
+  for (std::size_t step = 0; step < run_.playbook.steps.size(); ++step) {
+    const StepResult result = run_.board.get(session_.name(), step);
+    summary.ok += result.progress == Progress::ok ? 1 : 0;
+    summary.changed += result.progress == Progress::changed ? 1 : 0;
+    summary.failed += result.progress == Progress::failed && !result.ignored ? 1 : 0;
+    summary.skipped += result.progress == Progress::skipped ? 1 : 0;
+    summary.unknown += result.progress == Progress::unknown ? 1 : 0;
+    unreachable = unreachable || result.progress == Progress::unreachable;
+    cancelled = cancelled || result.progress == Progress::cancelled;
+    failed = failed || (result.progress == Progress::failed && !result.ignored);
+  }
+  summary.state = rolled_back_          ? (end_.remaining.empty() ? "rolled_back" : "rollback_incomplete")
+                  : failed              ? "failed"
+                  : unreachable         ? "unreachable"
+                  : cancelled           ? "cancelled"
+                  : summary.changed > 0 ? "changed"
+                                        : "ok";
+  end_.cured_by = remedies_.cured_by();
+  return end_;
+}
+
+HostEnd HostWorker::work() {
+  forks_.enter();
+  if (!run_.stop_starting()) {
+    if (Result<void> up = session_.connect(); !up) {
+      end_.first_error = up.error();
+      const bool interrupted = up.error().kind == ErrorKind::interrupted;
+      finish_others(interrupted ? Progress::cancelled : Progress::unreachable,
+                    interrupted ? "the run was interrupted" : "the host cannot be reached");
+    }
+  }
+  leave_out();
+  settle_pending();
+  steps();
+  session_.release_locks();
+  forks_.leave();
+  return summarize();
+}
+
+}  // namespace millwright

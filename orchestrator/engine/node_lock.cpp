@@ -1,0 +1,64 @@
+#include "orchestrator/engine/node_lock.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/journal/process_identity.hpp"
+
+namespace millwright {
+
+namespace {
+
+// run | holder | machine | boot | pid namespace | pid | start | since | why
+constexpr std::size_t field_count = 9;
+
+std::string field(std::string text) {
+  text = replace_all(std::move(text), "|", "/");
+  return replace_all(std::move(text), "\n", " ");
+}
+
+}  // namespace
+
+std::string node_lock_text(const RunContext& run) {
+  const ProcessIdentity self = this_process();
+  return join({field(run.holder), field(self.machine), self.boot, self.pid_namespace, std::to_string(self.pid),
+               self.start, iso_utc(run.services.clock->now()), field(run.options.why)},
+              "|");
+}
+
+Error node_lock_error(const std::string& node, const std::string& held) {
+  const std::vector<std::string> fields = split(held, '|');
+  Error error;
+  if (fields.size() < field_count) {
+    error = make_error(ErrorKind::busy, fmt::format("{} is locked by somebody else: {}", node, held));
+  } else {
+    error = make_error(ErrorKind::busy, fmt::format("{} is locked by run {} of {} since {}{}", node, fields[0],
+                                                    fields[1], fields[7], fields[8].empty() ? "" : ": " + fields[8]));
+  }
+  error.hint =
+      "wait for it with --lock-wait; if that run is dead: millwright resume or rollback it, or millwright unlock";
+  return error;
+}
+
+bool holder_is_dead(const std::string& held) {
+  const std::vector<std::string> fields = split(held, '|');
+  if (fields.size() < field_count) return false;
+  ProcessIdentity holder{fields[2], fields[3], fields[4], 0, fields[6]};
+  std::from_chars(fields[5].data(), fields[5].data() + fields[5].size(), holder.pid);
+  return liveness(holder) == Liveness::dead;
+}
+
+Result<void> break_node_lock(NodeSession& node, const std::string& state_dir, Become become, const std::string& held) {
+  Command command;
+  command.become = become;
+  command.script = fmt::format("L={}/lock\n[ \"$(readlink \"$L\" 2>/dev/null)\" != {} ] || rm -f \"$L\"\n",
+                               shell_quote(state_dir), shell_quote(held));
+  const Result<CommandResult> done = node.connection->run(command);
+  if (!done) return fail(done.error());
+  return {};
+}
+
+}  // namespace millwright

@@ -1,0 +1,187 @@
+#include "orchestrator/engine/prepare.hpp"
+
+#include <fmt/format.h>
+
+#include "orchestrator/base/redact.hpp"
+
+namespace millwright {
+
+namespace {
+
+using References = std::vector<std::pair<std::vector<std::string>, SourceMark>>;
+
+// A step that has finished without outputs (it failed and that was ignored, or it was not chosen) will not get any
+// later: expressions may go on with `default`. Only planning cannot know.
+bool outputs_known(const RunContext& run, const PlayHost& host, std::size_t step) {
+  const StepResult result = run.board.get(host.target.name, step);
+  const bool open = result.progress == Progress::waiting || result.progress == Progress::running;
+  return result.outputs_known || (!open && run.options.mode == Mode::apply);
+}
+
+// A variable of the playbook is known when what it is made of is.
+bool known_now(const RunContext& run, const PlayHost& host, const References& references, int depth = 0) {
+  constexpr int deepest = 16;  // variables over variables; the parser refuses cycles
+  for (const auto& [path, mark] : references) {
+    if (path.empty() || depth > deepest) continue;
+    if (path[0] == "steps") {
+      if (path.size() < 2) {
+        for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
+          if (!outputs_known(run, host, step)) return false;
+        }
+      } else if (const auto at = run.order.position(path[1]); at && !outputs_known(run, host, *at)) {
+        return false;
+      }
+      continue;
+    }
+    for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
+      if (run.playbook.steps[step].register_as == path[0] && !outputs_known(run, host, step)) return false;
+    }
+    const std::string& name = path[0] == "vars" && path.size() > 1 ? path[1] : path[0];
+    const auto var = run.playbook.vars.find(name);
+    if (var != run.playbook.vars.end() && !known_now(run, host, var->second.references(), depth + 1)) return false;
+  }
+  return true;
+}
+
+// What other steps see of one: its outputs, and how it went.
+Value seen(const StepResult& result) {
+  Value out = result.outputs.is_object() ? result.outputs : Value{{"items", result.outputs}};
+  if (!out.contains("changed")) out["changed"] = result.progress == Progress::changed;
+  if (!out.contains("state")) out["state"] = to_string(result.progress);
+  return out;
+}
+
+Result<void> add_playbook_vars(const RunContext& run, const PlayHost& host, Value& scope) {
+  std::vector<const std::pair<const std::string, Template>*> open;
+  for (const auto& entry : run.playbook.vars) {
+    if (known_now(run, host, entry.second.references())) open.push_back(&entry);
+  }
+  std::optional<Error> last;
+  bool progressed = true;
+  // A variable may read another one: those that cannot be rendered yet get another turn after the others.
+  while (!open.empty() && progressed) {
+    progressed = false;
+    std::vector<const std::pair<const std::string, Template>*> left;
+    for (const auto* entry : open) {
+      Result<Value> value = entry->second.render(ObjectScope(scope));
+      if (!value) {
+        last = wrap(value.error(), "working out the variable " + entry->first);
+        left.push_back(entry);
+        continue;
+      }
+      scope["vars"][entry->first] = *value;
+      scope[entry->first] = *value;
+      progressed = true;
+    }
+    open = std::move(left);
+  }
+  if (!open.empty()) return fail(*last);
+  return {};
+}
+
+void add_steps(const RunContext& run, const PlayHost& host, Value& scope) {
+  for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
+    const StepResult result = run.board.get(host.target.name, step);
+    if (!outputs_known(run, host, step)) continue;
+    const StepDecl& decl = run.playbook.steps[step];
+    const Value value = seen(result);
+    scope["steps"][decl.id] = value;
+    if (!decl.register_as.empty()) scope[decl.register_as] = value;
+  }
+}
+
+Error joined(const std::vector<Error>& errors, const StepDecl& decl) {
+  Error first = errors.front();
+  if (!first.where) {
+    const Template* entry = decl.with.entry(first.detail);
+    first.where = entry != nullptr ? entry->mark() : decl.mark;
+  }
+  first.detail.clear();
+  for (std::size_t i = 1; i < errors.size(); ++i) first.detail += errors[i].message + "\n";
+  return first;
+}
+
+void hide_secrets(const Signature& signature, const Value& inputs) {
+  for (const InputSpec& spec : signature.inputs) {
+    if (spec.secrecy != Secrecy::secret || !inputs.contains(spec.name)) continue;
+    const Value& value = inputs[spec.name];
+    redactor().add(value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+}  // namespace
+
+Result<Value> scope_of(const RunContext& run, const PlayHost& host, const Unit* unit) {
+  Value scope = Value::object();
+  if (host.vars.is_object()) scope = host.vars;
+  scope["vars"] = host.vars.is_object() ? host.vars : Value::object();
+  scope["inputs"] = run.inputs;
+  scope["host"] = {{"name", host.target.name},
+                   {"address", host.target.address.empty() ? host.target.name : host.target.address},
+                   {"groups", host.groups},
+                   {"vars", scope["vars"]}};
+  scope["run"] = {{"id", run.run()}};
+  scope["steps"] = Value::object();
+  add_steps(run, host, scope);
+  if (Result<void> added = add_playbook_vars(run, host, scope); !added) return fail(added.error());
+  if (unit != nullptr && unit->index) {
+    scope["item"] = unit->item;
+    scope["index"] = *unit->index;
+  }
+  return scope;
+}
+
+Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const PlayHost& host, std::size_t step) {
+  const StepDecl& decl = run.playbook.steps[step];
+  if (!decl.foreach) return std::optional(std::vector<Unit>{Unit{step, &decl, {}, {}}});
+  if (!known_now(run, host, decl.foreach->references())) return std::optional<std::vector<Unit>>();
+  Result<Value> scope = scope_of(run, host, nullptr);
+  if (!scope) return fail(scope.error());
+  Result<Value> items = decl.foreach->render(ObjectScope(std::move(*scope)));
+  if (!items) return fail(wrap(items.error(), "working out foreach of step " + decl.id));
+  if (!items->is_array()) {
+    return fail(make_error(ErrorKind::invalid,
+                           fmt::format("foreach of step {} is no list but a {}", decl.id, items->type_name()))
+                    .at(decl.foreach->mark()));
+  }
+  std::vector<Unit> units;
+  for (std::size_t i = 0; i < items->size(); ++i) units.push_back({step, &decl, i, (*items)[i]});
+  return std::optional(std::move(units));
+}
+
+Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& host, const Unit& unit,
+                                        const Value& replace) {
+  const StepDecl& decl = *unit.decl;
+  if (decl.when && !known_now(run, host, decl.when->references())) return std::optional<Prepared>();
+  Result<Value> object = scope_of(run, host, &unit);
+  if (!object) return fail(object.error());
+  const ObjectScope scope(std::move(*object));
+  Prepared prepared;
+  if (decl.when) {
+    const Result<Value> condition = decl.when->evaluate(scope);
+    if (!condition) return fail(wrap(condition.error(), "working out when of step " + decl.id));
+    prepared.wanted = truthy(*condition);
+    if (!prepared.wanted) return std::optional(std::move(prepared));
+  }
+  if (!known_now(run, host, decl.with.references())) return std::optional<Prepared>();
+  Result<Value> given = decl.with.render(scope);
+  if (!given) return fail(wrap(given.error(), "working out the inputs of step " + decl.id));
+  const AnyStepKind* kind = run.services.registry->find(decl.uses);
+  if (kind == nullptr) return fail(make_error(ErrorKind::invalid, "no step kind " + decl.uses).at(decl.mark));
+  const Signature& signature = kind->signature();
+  if (!given->is_object() && !given->is_null() && !signature.positional.empty()) {
+    given = Value{{signature.positional, *given}};
+  }
+  if (given->is_null()) given = Value::object();
+  if (replace.is_object()) given->update(replace);
+  tl::expected<Value, std::vector<Error>> checked = check_inputs(signature, *given);
+  if (!checked) return fail(joined(checked.error(), decl));
+  hide_secrets(signature, *checked);
+  prepared.inputs = std::move(*checked);
+  if (const std::vector<Error> errors = kind->check(Inputs(prepared.inputs)); !errors.empty()) {
+    return fail(joined(errors, decl));
+  }
+  return std::optional(std::move(prepared));
+}
+
+}  // namespace millwright

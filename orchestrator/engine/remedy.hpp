@@ -1,0 +1,41 @@
+// The remedy loop: one change of inputs at a time, until the failed step succeeds or nothing is left to try.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "orchestrator/engine/step_runner.hpp"
+
+namespace millwright {
+
+// Used by the host's worker only; one per host, so that attempts are counted over the whole run.
+class RemedyLoop {
+ public:
+  RemedyLoop(RunContext& run, HostSession& host, StepRunner& runner) : run_(run), host_(host), runner_(runner) {}
+  // `failure` is what came of `step`. The last result of it, failed or not; the board has those of the steps before.
+  StepResult cure(std::size_t step, StepResult failure, const HandlerDecl& handler, std::size_t declared_by);
+  const std::string& cured_by() const { return cured_by_; }
+
+ private:
+  struct Choice {
+    std::size_t step = 0;
+    Remedy remedy;
+  };
+  std::optional<Choice> choose(std::size_t failed_step, const StepResult& failure) const;
+  StepResult rerun(std::size_t from, std::size_t to, std::size_t& failed_at);
+
+  RunContext& run_;
+  HostSession& host_;
+  StepRunner& runner_;
+  std::vector<std::string> tried_;
+  std::map<std::size_t, int> attempts_;  // by the step whose handler it is
+  std::string cured_by_;
+};
+
+// The class that decides what to try: of the verdict or of the error; empty when it has none.
+std::string symptom_of(const StepResult& result);
+
+}  // namespace millwright

@@ -1,0 +1,230 @@
+#include "orchestrator/engine/rollback.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "orchestrator/base/text.hpp"
+
+namespace millwright {
+
+namespace {
+
+bool of_host(const UndoRecord& record, const std::string& host) {
+  return record.node.is_object() && record.node.value("host", record.host) == host;
+}
+
+bool to_be_undone(const UndoRecord& record) {
+  return record.state == UndoState::pending || record.state == UndoState::done || record.state == UndoState::refused ||
+         record.state == UndoState::failed;
+}
+
+std::string step_of(const std::string& key) { return key.substr(0, key.find('[')); }
+
+// The journal holds undo texts without secrets; such a text must not be run.
+bool was_redacted(const std::string& script) { return script.find("[secret]") != std::string::npos; }
+
+}  // namespace
+
+// Last completed first; what never completed (the run was cut off in it) before all others.
+std::vector<UndoRecord> Rollback::records() {
+  Result<std::vector<UndoRecord>> all = run_.services.journal->undos(run_.run());
+  std::vector<UndoRecord> out;
+  if (!all) {
+    report_.remaining.push_back("the journal cannot be read: " + all.error().message);
+    return out;
+  }
+  for (UndoRecord& record : *all) {
+    if (of_host(record, host_.name()) && to_be_undone(record)) out.push_back(std::move(record));
+  }
+  std::sort(out.begin(), out.end(), [](const UndoRecord& a, const UndoRecord& b) {
+    const bool a_open = a.completed == 0;
+    const bool b_open = b.completed == 0;
+    if (a_open != b_open) return a_open;
+    return a_open ? a.seq > b.seq : a.completed > b.completed;
+  });
+  return out;
+}
+
+void Rollback::settle(const UndoRecord& record, UndoState state, const std::string& why) {
+  const bool irreversible = state == UndoState::failed && record.script.empty();
+  Value data = {{"seq", record.seq},
+                {"title", record.undo_title.empty() ? record.title : record.undo_title},
+                {"state", irreversible ? "irreversible" : std::string(to_string(state))}};
+  if (!why.empty()) data["error"] = why;
+  run_.recorder.emit(EventType::undo_finished, record.host, step_of(record.step), std::move(data));
+  if (Result<void> set = run_.services.journal->set_undo_state(run_.run(), record.seq, state); !set) {
+    run_.recorder.warn(record.host, step_of(record.step), "the journal could not be written: " + set.error().message);
+  }
+  if (state == UndoState::undone) {
+    ++report_.undone;
+    undone_.push_back(record);
+  } else {
+    left_.push_back({record, fmt::format("{}: {}{}", record.host, record.title, why.empty() ? "" : " (" + why + ")")});
+  }
+}
+
+void Rollback::undo(const UndoRecord& record) {
+  const std::string step = step_of(record.step);
+  run_.recorder.emit(EventType::undo_started, record.host, step,
+                     {{"seq", record.seq}, {"title", record.undo_title.empty() ? record.title : record.undo_title}});
+  const Become become = record.node.value("become", false) ? Become::root : Become::no;
+  Result<NodeSession*> node = host_.node_at(record.node);
+  if (!node) return settle(record, UndoState::failed, node.error().message);
+  host_.changed();
+  host_.inherit_lock(**node, become);
+  // One that still runs (its controller was killed, not it) is let finish first: undo must not race with it.
+  Actor actor(run_, host_);
+  constexpr Milliseconds patience = std::chrono::minutes(10);
+  const Result<ActionMark> mark =
+      actor.follow(**node, record.remote_dir, become, run_.services.clock->steady() + patience);
+  if (!mark) return settle(record, UndoState::failed, mark.error().message);
+  using Kind = ActionMark::Kind;
+  const bool ran = mark->kind == Kind::started || mark->kind == Kind::done || mark->kind == Kind::failed;
+  if (!ran && mark->kind == Kind::absent && record.completed != 0) {
+    return settle(record, UndoState::failed, "the node has lost " + record.remote_dir);
+  }
+  if (!ran) return settle(record, UndoState::undone, "");
+  if (record.script.empty()) return settle(record, UndoState::failed, "cannot be taken back");
+  Command command;
+  command.become = become;
+  command.deadline = std::chrono::minutes(10);
+  command.script = compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script);
+  const Result<CommandResult> done = (*node)->connection->run(command);
+  if (!done) return settle(record, UndoState::failed, done.error().message);
+  const std::string said(trim(done->err.empty() ? done->out : done->err));
+  if (done->exit_code == 0) return settle(record, UndoState::undone, "");
+  if (done->exit_code == kUndoRefused) return settle(record, UndoState::refused, said.empty() ? "refused" : said);
+  settle(record, UndoState::failed,
+         fmt::format("undo ended with status {}{}", done->exit_code, said.empty() ? "" : ": " + said));
+}
+
+// What was done inside a container that this rollback has taken away is gone with it.
+void Rollback::forget_what_went_with_its_container() {
+  const auto gone = [&](const UndoRecord& record) {
+    const std::string provider = record.node.value("provided_by", std::string());
+    if (provider.empty()) return false;
+    const auto by_provider = [&](const auto& other) { return step_of(other.step) == provider; };
+    const bool undone = std::any_of(undone_.begin(), undone_.end(), by_provider);
+    const bool kept =
+        std::any_of(left_.begin(), left_.end(), [&](const Left& left) { return by_provider(left.record); });
+    if (!undone || kept) return false;
+    host_.drop_containers(provider);
+    Result<NodeSession*> node = host_.node_at(record.node);
+    if (!node) return true;
+    Command command;
+    command.script = "exit 0";
+    const Result<CommandResult> alive = (*node)->connection->run(command);
+    return !alive || alive->exit_code != 0;
+  };
+  for (auto it = left_.begin(); it != left_.end();) {
+    if (!gone(it->record)) {
+      ++it;
+      continue;
+    }
+    if (Result<void> set = run_.services.journal->set_undo_state(run_.run(), it->record.seq, UndoState::undone); set) {
+      it = left_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+// A step whose actions were all taken back must want to do again what it did: the same titles.
+void Rollback::ask_again() {
+  std::vector<const UndoRecord*> first;  // of each unit: what it planned when it began
+  for (const UndoRecord& record : undone_) {
+    if (record.completed == 0 || !record.node.contains("planned") || record.node["planned"].empty()) continue;
+    const auto same =
+        std::find_if(first.begin(), first.end(), [&](const UndoRecord* other) { return other->step == record.step; });
+    if (same == first.end()) {
+      first.push_back(&record);
+    } else if (record.seq < (*same)->seq) {
+      *same = &record;
+    }
+  }
+  for (const UndoRecord* record : first) {
+    const auto partly = [&](const Left& left) { return left.record.step == record->step; };
+    if (std::any_of(left_.begin(), left_.end(), partly)) continue;
+    const auto position = run_.order.position(step_of(record->step));
+    if (!position) continue;
+    const Result<std::optional<std::vector<Unit>>> units = units_of(run_, host_.host(), *position);
+    if (!units || !*units) continue;
+    for (const Unit& unit : **units) {
+      if (unit.key() != record->step) continue;
+      const Result<std::optional<Change>> change = runner_.plan_now(unit);
+      if (!change || !*change || (*change)->verification == Verification::exit_status) continue;
+      if ((*change)->empty()) {
+        report_.remaining.push_back(
+            fmt::format("{}: step {} is still as the run left it: {}", record->host, unit.key(), (*change)->summary));
+        continue;
+      }
+      Value titles = Value::array();
+      for (const Action& action : (*change)->actions) titles.push_back(action.title);
+      if (titles != record->node["planned"]) {
+        run_.recorder.warn(record->host, unit.decl->id, "taken back, but not quite as before: " + (*change)->summary);
+      }
+    }
+  }
+}
+
+// Where a release was put back, it must answer again: the play's own smoke test says so.
+void Rollback::test_again() {
+  for (std::size_t step : run_.order.order()) {
+    const StepDecl& decl = run_.playbook.steps[step];
+    if (decl.uses != "smoke" || run_.services.registry->find_active("smoke") == nullptr) continue;
+    std::string previous;
+    for (std::size_t before : run_.order.ancestors(step)) {
+      const Value outputs = run_.board.get(host_.name(), before).outputs;
+      if (outputs.is_object() && outputs.contains("previous_release") && outputs["previous_release"].is_string()) {
+        previous = outputs["previous_release"].get<std::string>();
+      }
+      if (!previous.empty()) break;
+    }
+    const Result<std::optional<std::vector<Unit>>> units = units_of(run_, host_.host(), step);
+    if (previous.empty() || !units || !*units) continue;
+    for (const Unit& unit : **units) {
+      const Result<std::optional<Prepared>> prepared = prepare(run_, host_.host(), unit, {});
+      if (!prepared || !*prepared) {
+        run_.recorder.warn(host_.name(), decl.id, "the previous release could not be tested: its inputs are not known");
+        continue;
+      }
+      if (!(*prepared)->wanted) continue;
+      const Result<StepOutcome> outcome = runner_.run_active(unit, (*prepared)->inputs);
+      const bool judged = outcome && outcome->verdict;
+      const std::string state = !outcome ? "fail" : std::string(judged ? to_string(outcome->verdict->kind) : "pass");
+      const std::string sentence = !outcome ? outcome.error().message
+                                   : judged ? outcome->verdict->sentence
+                                            : outcome->summary;
+      run_.recorder.emit(EventType::verified_after_rollback, host_.node_name_for(decl).value_or(host_.name()), decl.id,
+                         {{"what", previous}, {"state", state}, {"sentence", sentence}});
+      if (state == "fail") {
+        report_.remaining.push_back(
+            fmt::format("{}: release {} is back but does not pass its test: {}", host_.name(), previous, sentence));
+      }
+    }
+  }
+}
+
+RollbackReport Rollback::run(const std::string& reason) {
+  const std::vector<UndoRecord> todo = records();
+  run_.recorder.emit(EventType::rollback_started, host_.name(), "", {{"reason", reason}, {"actions", todo.size()}});
+  for (const UndoRecord& record : todo) {
+    if (run_.stop_now()) {
+      settle(record, UndoState::failed, "interrupted before it was taken back");
+      continue;
+    }
+    undo(record);
+  }
+  forget_what_went_with_its_container();
+  for (const Left& left : left_) report_.remaining.push_back(left.text);
+  if (!undone_.empty() && host_.reachable() && !run_.stop_now()) {
+    ask_again();
+    test_again();
+  }
+  Value data = {{"undone", report_.undone}, {"remaining", report_.remaining}};
+  run_.recorder.emit(EventType::rollback_finished, host_.name(), "", std::move(data));
+  return report_;
+}
+
+}  // namespace millwright

@@ -1,0 +1,87 @@
+// Which step of which host may start now, and what came of those that did.
+//
+// Safe for concurrent use: one board is shared by the workers of a batch of hosts.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "orchestrator/base/error.hpp"
+#include "orchestrator/base/mutex.hpp"
+#include "orchestrator/playbook/playbook.hpp"
+
+namespace millwright {
+
+// unknown: planning only, and what it would do is known when it runs.
+enum class Progress { waiting, running, ok, changed, failed, skipped, unreachable, cancelled, unknown };
+std::string_view to_string(Progress progress);
+std::optional<Progress> progress_of(std::string_view name);
+
+struct StepResult {
+  Progress progress = Progress::waiting;
+  bool ignored = false;        // failed, but `ignore_failure` lets what needs it go on
+  bool outputs_known = false;  // expressions may read `outputs`
+  Value inputs = Value::object();
+  Value outputs = Value::object();
+  std::string summary;
+  std::optional<Error> error;
+  std::optional<Verdict> verdict;
+};
+
+// The order and the edges of the steps, by their position in the playbook. Immutable.
+class StepOrder {
+ public:
+  explicit StepOrder(const Playbook& playbook);  // the playbook must outlive it; it has no cycles (the parser checks)
+  const std::vector<std::size_t>& order() const { return order_; }
+  std::optional<std::size_t> position(const std::string& id) const;
+  const std::vector<std::size_t>& needs(std::size_t step) const { return needs_[step]; }
+  const std::vector<std::size_t>& needs_all(std::size_t step) const { return needs_all_[step]; }
+  std::vector<std::size_t> ancestors(std::size_t step) const;   // transitive, nearest first in the order of running
+  std::vector<std::size_t> dependents(std::size_t step) const;  // transitive, in the order of running
+  // On any path between the two, both included, in the order of running. `to` alone when there is no path.
+  std::vector<std::size_t> between(std::size_t from, std::size_t to) const;
+
+ private:
+  std::vector<std::size_t> in_order(const std::set<std::size_t>& steps) const;
+
+  std::map<std::string, std::size_t> positions_;
+  std::vector<std::vector<std::size_t>> needs_, needs_all_, needed_by_;
+  std::vector<std::size_t> order_;
+};
+
+class Board {
+ public:
+  Board(const StepOrder& order, std::size_t steps);
+
+  void add_host(const std::string& host);
+  StepResult get(const std::string& host, std::size_t step) const;
+  void put(const std::string& host, std::size_t step, StepResult result);
+
+  struct Next {
+    enum class Kind { run, cancel, wait, finished } kind = Kind::finished;
+    std::size_t step = 0;
+  };
+  // run and cancel name a step: the caller runs it, or records it as cancelled. wait: only other hosts can bring this
+  // one further.
+  Next next(const std::string& host) const;
+  std::uint64_t changes() const;
+  // Until something was put since `seen`, at most so long.
+  void wait(std::uint64_t seen, Milliseconds most) const;
+
+ private:
+  enum class Readiness { ready, not_yet, never };
+  Readiness readiness(const std::string& host, std::size_t step) const MW_REQUIRES(mutex_);
+
+  const StepOrder& order_;
+  const std::size_t steps_;
+  mutable Mutex mutex_;
+  mutable Condition changed_;
+  std::uint64_t changes_ MW_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::vector<StepResult>> results_ MW_GUARDED_BY(mutex_);
+};
+
+}  // namespace millwright

@@ -1,0 +1,379 @@
+#include "orchestrator/engine/step_runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace millwright {
+
+void StepRunner::replace(std::size_t step, Value inputs) {
+  if (inputs.is_null()) {
+    replaced_.erase(step);
+  } else {
+    replaced_[step] = std::move(inputs);
+  }
+}
+
+Value StepRunner::replaced(std::size_t step) const {
+  const auto it = replaced_.find(step);
+  return it == replaced_.end() ? Value() : it->second;
+}
+
+std::string StepRunner::node_name(const StepDecl& decl) const {
+  return host_.node_name_for(decl).value_or(host_.name());
+}
+
+SteadyPoint StepRunner::deadline_of(const StepDecl& decl, Milliseconds otherwise) const {
+  return run_.services.clock->steady() + decl.timeout.value_or(otherwise);
+}
+
+StepResult StepRunner::failed(Error error) const {
+  StepResult result;
+  result.progress = Progress::failed;
+  const bool way = error.kind == ErrorKind::connect || error.kind == ErrorKind::auth ||
+                   error.kind == ErrorKind::host_key || error.kind == ErrorKind::timeout;
+  // A container or a server that does not answer is a failure of the step; only a lost host is unreachable.
+  if (way && !host_.reachable()) result.progress = Progress::unreachable;
+  if (error.kind == ErrorKind::interrupted) result.progress = Progress::cancelled;
+  result.summary = error.message;
+  result.error = std::move(error);
+  return result;
+}
+
+std::vector<Wanted> StepRunner::ahead(const NodeSession& node, const std::string& except, Ahead which) const {
+  std::vector<Wanted> wanted;
+  for (std::size_t step : run_.order.order()) {
+    const StepDecl& decl = run_.playbook.steps[step];
+    const StepKind* kind = run_.services.registry->find_converging(decl.uses);
+    const Progress progress = run_.board.get(host_.name(), step).progress;
+    if (kind == nullptr || (progress != Progress::waiting && progress != Progress::running)) continue;
+    if (host_.node_name_for(decl) != node.name) continue;
+    const auto units = units_of(run_, host_.host(), step);
+    if (!units || !*units) continue;
+    for (const Unit& unit : **units) {
+      if (unit.key() == except) continue;
+      if (which == Ahead::missing && node.answers.count(unit.key()) != 0) continue;
+      // A mistake in a later step is reported when it is that step's turn.
+      const auto prepared = prepare(run_, host_.host(), unit, replaced(step));
+      if (!prepared || !*prepared || !(*prepared)->wanted) continue;
+      wanted.push_back({unit.key(), kind->ask(Inputs((*prepared)->inputs)), host_.become_of(decl)});
+    }
+  }
+  return wanted;
+}
+
+const StepRecord* StepRunner::finished_before(const Unit& unit) const {
+  const auto host = run_.earlier.find(host_.name());
+  if (host == run_.earlier.end()) return nullptr;
+  const auto record = host->second.find(unit.decl->id);
+  if (record == host->second.end()) return nullptr;
+  const StepRecord& found = record->second;
+  if (found.state == "ok" || found.state == "changed") return &found;
+  // A `foreach` that was cut off keeps the outputs of the items that had finished.
+  const bool item = unit.index && found.outputs.is_array() && *unit.index < found.outputs.size();
+  return found.state == "running" && item ? &found : nullptr;
+}
+
+Value StepRunner::earlier_outputs(const Unit& unit) const {
+  const StepRecord* record = finished_before(unit);
+  if (record == nullptr) return Value::object();
+  if (!unit.index) return record->outputs;
+  return record->outputs.is_array() && *unit.index < record->outputs.size() ? record->outputs[*unit.index]
+                                                                            : Value::object();
+}
+
+StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSession& node, const Value& values) {
+  const Inputs inputs(values);
+  const bool before = finished_before(unit) != nullptr;
+  bool kept = false;
+  constexpr Milliseconds whole_day = std::chrono::hours(24);  // each action has a deadline of its own
+  ConvergeRequest request;
+  request.node = &node;
+  request.unit = &unit;
+  request.key = unit.key();
+  request.become = host_.become_of(*unit.decl);
+  request.deadline = deadline_of(*unit.decl, whole_day);
+  request.questions = kind.ask(inputs);
+  request.plan = [&](const Answers& answers) -> Result<Change> {
+    Result<Change> change = kind.plan(inputs, answers);
+    // What cannot be asked and had finished before the run was cut off is finished.
+    if (before && change && !change->empty() && change->verification == Verification::exit_status) {
+      kept = true;
+      Change nothing;
+      nothing.summary = "had finished before";
+      return nothing;
+    }
+    return change;
+  };
+  request.outputs = [&](const Answers& answers, const std::vector<ActionResult>& results) -> Result<Value> {
+    if (kept) return earlier_outputs(unit);
+    return kind.outputs(inputs, answers, results);
+  };
+  request.ahead = [&](Ahead which) { return ahead(node, unit.key(), which); };
+  Result<Converged> done = converger_.run(request);
+  if (!done) return failed(done.error());
+  if (done->changed && run_.options.mode == Mode::apply && kind.signature().provides_node) {
+    host_.drop_containers(unit.decl->id);
+  }
+  StepResult result;
+  result.progress = done->changed ? Progress::changed : Progress::ok;
+  result.summary = std::move(done->summary);
+  result.outputs = std::move(done->outputs);
+  result.outputs_known = done->outputs_known;
+  return result;
+}
+
+StepResult StepRunner::preview(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& values) {
+  const Inputs inputs(values);
+  AskBatch batch(node);
+  const std::string key = unit.key() + " (preview)";
+  batch.add(Wanted{key, kind.preview_questions(inputs), host_.become_of(*unit.decl)});
+  if (Result<void> sent = batch.send(); !sent) return failed(sent.error());
+  const Result<std::string> text = kind.preview(inputs, node.answers.at(key));
+  node.answers.erase(key);
+  if (!text) return failed(text.error());
+  run_.recorder.emit(EventType::step_planned, node.name, unit.decl->id,
+                     {{"state", "unknown"}, {"summary", *text}, {"diff", ""}, {"actions", Value::array()}});
+  StepResult result;
+  result.progress = Progress::unknown;
+  result.summary = *text;
+  return result;
+}
+
+Result<StepOutcome> StepRunner::run_active(const Unit& unit, const Value& inputs) {
+  const ActiveStep* kind = run_.services.registry->find_active(unit.decl->uses);
+  if (kind == nullptr) return fail(ErrorKind::internal, unit.decl->uses + " is no active step");
+  Result<NodeSession*> node = host_.node_for(*unit.decl);
+  if (!node) return fail(node.error());
+  ActiveContext context(run_, host_, **node, unit, inputs, deadline_of(*unit.decl, kind->signature().deadline));
+  return kind->run(context);
+}
+
+namespace {
+
+StepResult judged(StepResult result) {
+  if (!result.verdict || result.verdict->kind != VerdictKind::fail) return result;
+  result.progress = Progress::failed;
+  result.error =
+      make_error(ErrorKind::failed_test, result.verdict->sentence.empty() ? result.summary : result.verdict->sentence)
+          .with_class(result.verdict->symptom_class);
+  return result;
+}
+
+}  // namespace
+
+StepResult StepRunner::activate(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs) {
+  if (run_.options.mode == Mode::plan) return preview(unit, kind, node, inputs);
+  StepResult result;
+  if (kind.signature().once && finished_before(unit) != nullptr) {
+    result.progress = Progress::ok;
+    result.summary = "had finished before";
+    result.outputs = earlier_outputs(unit);
+    result.outputs_known = true;
+    return result;
+  }
+  ActiveContext context(run_, host_, node, unit, inputs, deadline_of(*unit.decl, kind.signature().deadline));
+  Result<StepOutcome> outcome = kind.run(context);
+  if (context.acted() && kind.signature().provides_node) host_.drop_containers(unit.decl->id);
+  if (!outcome) {
+    result = failed(outcome.error());
+    result.outputs = context.remembered();
+    keep_first_previous_release(unit, result.outputs);
+    return result;
+  }
+  result.progress = outcome->state == StepState::changed ? Progress::changed : Progress::ok;
+  result.summary = std::move(outcome->summary);
+  result.outputs = context.remembered();
+  if (outcome->outputs.is_object()) result.outputs.update(outcome->outputs);
+  keep_first_previous_release(unit, result.outputs);
+  result.outputs_known = true;
+  result.verdict = std::move(outcome->verdict);
+  return judged(std::move(result));
+}
+
+// Rollback goes back over all attempts of a step, so what it arrives at is what was there before the first one.
+void StepRunner::keep_first_previous_release(const Unit& unit, Value& outputs) {
+  constexpr const char* name = "previous_release";
+  if (const Value before = earlier_outputs(unit); before.is_object() && before.contains(name)) {
+    previous_release_.try_emplace(unit.key(), before[name]);
+  }
+  if (!outputs.is_object() || !outputs.contains(name)) return;
+  outputs[name] = previous_release_.try_emplace(unit.key(), outputs[name]).first->second;
+}
+
+StepResult StepRunner::run_unit(const Unit& unit) {
+  Result<std::optional<Prepared>> prepared = prepare(run_, host_.host(), unit, replaced(unit.step));
+  if (!prepared) return failed(prepared.error());
+  StepResult result;
+  const bool planning = run_.options.mode == Mode::plan;
+  if (!*prepared || (planning && (*prepared)->wanted && !host_.node_name_for(*unit.decl))) {
+    if (!planning) {
+      return failed(
+          make_error(ErrorKind::invalid, fmt::format("step {} reads outputs of a step that has none", unit.decl->id))
+              .at(unit.decl->mark));
+    }
+    run_.recorder.emit(
+        EventType::step_planned, node_name(*unit.decl), unit.decl->id,
+        {{"state", "unknown"}, {"summary", "known when it runs"}, {"diff", ""}, {"actions", Value::array()}});
+    result.progress = Progress::unknown;
+    result.summary = "known when it runs";
+    return result;
+  }
+  if (!(*prepared)->wanted) {
+    result.progress = Progress::skipped;
+    result.outputs_known = true;
+    result.summary = "when: " + unit.decl->when->text();
+    return result;
+  }
+  Result<NodeSession*> node = host_.node_for(*unit.decl);
+  if (!node) return failed(node.error());
+  const Value& inputs = (*prepared)->inputs;
+  const StepKind* converging = run_.services.registry->find_converging(unit.decl->uses);
+  const ActiveStep* active = run_.services.registry->find_active(unit.decl->uses);
+  try {
+    result =
+        converging != nullptr ? converge(unit, *converging, **node, inputs) : activate(unit, *active, **node, inputs);
+  } catch (const std::exception& problem) {
+    // Step kinds report what they expect as values, so this is a bug in one; the other hosts go on all the same.
+    result = failed(
+        make_error(ErrorKind::internal, fmt::format("bug in step kind {}: {}", unit.decl->uses, problem.what())));
+  }
+  result.inputs = inputs;
+  return result;
+}
+
+StepResult StepRunner::run_units(const std::vector<Unit>& units) {
+  StepResult all;
+  all.progress = Progress::skipped;
+  all.outputs_known = true;
+  all.inputs = Value::array();
+  all.outputs = Value::array();
+  std::size_t changed = 0;
+  for (const Unit& unit : units) {
+    StepResult one = run_unit(unit);
+    all.inputs.push_back(one.inputs);
+    all.outputs.push_back(one.outputs);
+    all.outputs_known = all.outputs_known && one.outputs_known;
+    if (one.verdict) all.verdict = one.verdict;
+    const bool stop = one.progress != Progress::ok && one.progress != Progress::changed &&
+                      one.progress != Progress::skipped && one.progress != Progress::unknown;
+    if (stop) {
+      all.progress = one.progress;
+      all.summary = fmt::format("item {}: {}", *unit.index, one.summary);
+      all.error = one.error;
+      all.outputs.erase(all.outputs.size() - 1);
+      return all;
+    }
+    changed += one.progress == Progress::changed ? 1 : 0;
+    if (all.progress == Progress::skipped || one.progress == Progress::changed || one.progress == Progress::unknown) {
+      all.progress = one.progress;
+    }
+    StepResult so_far = all;
+    so_far.progress = Progress::running;
+    keep_record(unit.step, so_far);
+  }
+  all.summary = fmt::format("{} of {} items changed", changed, units.size());
+  return all;
+}
+
+StepResult StepRunner::attempt(std::size_t step) {
+  const Result<std::optional<std::vector<Unit>>> units = units_of(run_, host_.host(), step);
+  if (!units) return failed(units.error());
+  if (!*units) {
+    Unit unknown{step, &run_.playbook.steps[step], {}, {}};
+    if (run_.options.mode == Mode::plan) {
+      StepResult result;
+      result.progress = Progress::unknown;
+      result.summary = "known when it runs";
+      return result;
+    }
+    return failed(
+        make_error(ErrorKind::invalid, "foreach of step " + unknown.decl->id + " reads outputs of a step that has none")
+            .at(unknown.decl->mark));
+  }
+  return run_.playbook.steps[step].foreach ? run_units(**units) : run_unit((*units)->front());
+}
+
+StepResult StepRunner::run(std::size_t step) {
+  const StepDecl& decl = run_.playbook.steps[step];
+  Clock& clock = *run_.services.clock;
+  const SteadyPoint begin = clock.steady();
+  StepResult result;
+  Milliseconds delay = decl.retry.delay;
+  for (int attempt_number = 1;; ++attempt_number) {
+    result = StepResult();
+    result.progress = Progress::running;
+    keep_record(step, result);
+    run_.recorder.emit(EventType::step_started, node_name(decl), decl.id,
+                       {{"uses", decl.uses}, {"attempt", attempt_number}});
+    result = attempt(step);
+    const bool again = result.progress == Progress::failed && attempt_number <= decl.retry.times &&
+                       !run_.stop_starting() && result.error->kind != ErrorKind::busy;
+    if (!again) break;
+    run_.recorder.emit(EventType::retry, node_name(decl), decl.id,
+                       {{"attempt", attempt_number},
+                        {"of", decl.retry.times},
+                        {"delay_ms", delay.count()},
+                        {"reason", result.summary}});
+    clock.sleep(delay, [&] { return run_.stop_starting(); });
+    host_.changed();  // the world may have moved on meanwhile
+    delay = Milliseconds(static_cast<Milliseconds::rep>(static_cast<double>(delay.count()) * decl.retry.backoff));
+  }
+  say_finished(decl, result, std::chrono::duration_cast<Milliseconds>(clock.steady() - begin));
+  keep_record(step, result);
+  return result;
+}
+
+StepResult StepRunner::leave_out(std::size_t step, Progress progress, const std::string& why) {
+  StepResult result;
+  result.progress = progress;
+  result.summary = why;
+  result.outputs_known = progress == Progress::skipped;
+  say_finished(run_.playbook.steps[step], result, Milliseconds(0));
+  keep_record(step, result);
+  return result;
+}
+
+void StepRunner::say_finished(const StepDecl& decl, const StepResult& result, Milliseconds took) {
+  const bool refused = result.progress == Progress::failed && result.error && result.error->kind == ErrorKind::refused;
+  Value data = {{"state", refused ? "refused" : std::string(to_string(result.progress))},
+                {"summary", result.summary},
+                {"milliseconds", took.count()},
+                {"outputs", result.outputs}};
+  if (result.error) data["error"] = error_value(*result.error);
+  if (result.verdict) {
+    data["verdict"] = {{"kind", to_string(result.verdict->kind)},
+                       {"class", result.verdict->symptom_class},
+                       {"sentence", result.verdict->sentence}};
+  }
+  run_.recorder.emit(EventType::step_finished, node_name(decl), decl.id, std::move(data));
+}
+
+void StepRunner::keep_record(std::size_t step, const StepResult& result) {
+  StepRecord record;
+  record.host = host_.name();
+  record.step = run_.playbook.steps[step].id;
+  record.state = to_string(result.progress);
+  record.inputs = result.inputs;
+  record.outputs = result.outputs;
+  if (run_.options.mode == Mode::apply) run_.recorder.step(record);
+}
+
+Result<std::optional<Change>> StepRunner::plan_now(const Unit& unit) {
+  const StepKind* kind = run_.services.registry->find_converging(unit.decl->uses);
+  if (kind == nullptr || !host_.node_name_for(*unit.decl)) return std::optional<Change>();
+  Result<std::optional<Prepared>> prepared = prepare(run_, host_.host(), unit, replaced(unit.step));
+  if (!prepared) return fail(prepared.error());
+  if (!*prepared || !(*prepared)->wanted) return std::optional<Change>();
+  Result<NodeSession*> node = host_.node_for(*unit.decl);
+  if (!node) return fail(node.error());
+  const Inputs inputs((*prepared)->inputs);
+  AskBatch batch(**node);
+  batch.add(Wanted{unit.key(), kind->ask(inputs), host_.become_of(*unit.decl)});
+  if (Result<void> sent = batch.send(); !sent) return fail(sent.error());
+  Result<Change> change = kind->plan(inputs, (*node)->answers.at(unit.key()));
+  if (!change) return fail(change.error());
+  return std::optional(std::move(*change));
+}
+
+}  // namespace millwright

@@ -1,0 +1,57 @@
+// One step on one host: its items, its attempts, its record. Knows nothing of handlers or of other steps' failures.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "orchestrator/engine/active_context.hpp"
+#include "orchestrator/engine/converge.hpp"
+
+namespace millwright {
+
+// Used by the host's worker only.
+class StepRunner {
+ public:
+  StepRunner(RunContext& run, HostSession& host) : run_(run), host_(host), converger_(run, host) {}
+
+  // Runs it with its retries; says step_started and step_finished and keeps the record. Does not touch the board.
+  StepResult run(std::size_t step);
+  // Says and records a step that does not run.
+  StepResult leave_out(std::size_t step, Progress progress, const std::string& why);
+
+  // Inputs that a remedy has changed, on top of what the playbook says; null takes them away.
+  void replace(std::size_t step, Value inputs);
+  Value replaced(std::size_t step) const;
+
+  // Plans one unit on fresh answers without acting. Nothing: it cannot be asked (active, inputs unknown, node gone).
+  Result<std::optional<Change>> plan_now(const Unit& unit);
+  // Runs an active step outside of the schedule (a test after rollback). No record, no events of its own.
+  Result<StepOutcome> run_active(const Unit& unit, const Value& inputs);
+
+ private:
+  StepResult attempt(std::size_t step);
+  StepResult run_units(const std::vector<Unit>& units);
+  StepResult run_unit(const Unit& unit);
+  StepResult converge(const Unit& unit, const StepKind& kind, NodeSession& node, const Value& inputs);
+  StepResult activate(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
+  StepResult preview(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
+  StepResult failed(Error error) const;
+  std::vector<Wanted> ahead(const NodeSession& node, const std::string& except, Ahead which) const;
+  // The record of an earlier life of the run when this unit had finished in it.
+  const StepRecord* finished_before(const Unit& unit) const;
+  Value earlier_outputs(const Unit& unit) const;
+  SteadyPoint deadline_of(const StepDecl& decl, Milliseconds otherwise) const;
+  void keep_first_previous_release(const Unit& unit, Value& outputs);
+  void say_finished(const StepDecl& decl, const StepResult& result, Milliseconds took);
+  void keep_record(std::size_t step, const StepResult& result);
+  std::string node_name(const StepDecl& decl) const;
+
+  RunContext& run_;
+  HostSession& host_;
+  Converger converger_;
+  std::map<std::size_t, Value> replaced_;
+  std::map<std::string, Value> previous_release_;  // by unit: what was there before its first attempt
+};
+
+}  // namespace millwright

@@ -1,0 +1,244 @@
+#include "tests/unit/engine/harness.hpp"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/transport/connector.hpp"
+#include "tests/unit/engine/kinds.hpp"
+
+namespace millwright::testing {
+
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (fs::temp_directory_path() / "mw-engine-XXXXXX").string();
+  path_ = mkdtemp(pattern.data());
+}
+
+TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+std::string tree(const std::string& folder) {
+  std::vector<std::string> lines;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = fs::relative(entry.path(), folder).string();
+    lines.push_back(entry.is_directory() ? name + "/" : name + ": " + read_file(entry.path().string()));
+  }
+  std::sort(lines.begin(), lines.end());
+  return join(lines, "\n");
+}
+
+// Notes what goes over the line, one round trip a call.
+class WatchedConnection final : public Connection {
+ public:
+  WatchedConnection(Lab& lab, std::string node, std::unique_ptr<Connection> inner)
+      : lab_(lab), node_(std::move(node)), inner_(std::move(inner)) {}
+  std::string name() const override { return node_; }
+  Result<CommandResult> run(const Command& command) override {
+    lab_.note(node_, {command.script});
+    return inner_->run(command);
+  }
+  Result<std::vector<CommandResult>> run_batch(const std::vector<Command>& commands) override {
+    std::vector<std::string> scripts;
+    for (const Command& command : commands) scripts.push_back(command.script);
+    lab_.note(node_, scripts);
+    return inner_->run_batch(commands);
+  }
+  Result<void> upload(const Upload& upload) override {
+    lab_.note(node_, {"upload " + upload.path});
+    return inner_->upload(upload);
+  }
+  Result<std::string> download(const std::string& path, std::uint64_t most, Become become) override {
+    return inner_->download(path, most, become);
+  }
+  Result<std::unique_ptr<Tunnel>> open_tunnel(const std::string& host, int port) override {
+    return inner_->open_tunnel(host, port);
+  }
+  Result<void> reconnect(Milliseconds deadline) override { return inner_->reconnect(deadline); }
+  bool alive() const override { return inner_->alive(); }
+  TransportStats stats() const override { return inner_->stats(); }
+  void interrupt() override { inner_->interrupt(); }
+
+ private:
+  Lab& lab_;
+  const std::string node_;
+  const std::unique_ptr<Connection> inner_;
+};
+
+Lab::Lab(Clock& clock) : real_(make_connector(clock)) {}
+
+Result<std::unique_ptr<Connection>> Lab::connect(const Target& target) {
+  Faults faults;
+  {
+    const Lock guard(mutex_);
+    if (refused_.count(target.name) != 0) return fail(ErrorKind::connect, "no route to " + target.name);
+    if (const auto it = faults_.find(target.name); it != faults_.end()) faults = it->second;
+  }
+  Target local = target;
+  local.via = Via::local;
+  Result<std::unique_ptr<Connection>> connection = real_->connect(local);
+  if (!connection) return connection;
+  auto faulty = std::make_unique<FaultyConnection>(std::move(*connection), faults);
+  return std::make_unique<WatchedConnection>(*this, target.name, std::move(faulty));
+}
+
+Result<std::unique_ptr<Connection>> Lab::hop(Connection& host, const ContainerTarget& target) {
+  if (!fs::exists(target.id)) return fail(ErrorKind::connect, "no container " + target.id);
+  Target local;
+  local.name = host.name() + "/" + target.id;
+  local.via = Via::local;
+  Result<std::unique_ptr<Connection>> connection = real_->connect(local);
+  if (!connection) return connection;
+  return std::make_unique<WatchedConnection>(*this, local.name, std::move(*connection));
+}
+
+void Lab::refuse(const std::string& host) {
+  const Lock guard(mutex_);
+  refused_.insert(host);
+}
+
+void Lab::break_line(const std::string& host, Faults faults) {
+  const Lock guard(mutex_);
+  faults_[host] = std::move(faults);
+}
+
+void Lab::before_script(std::function<void(const std::string&, const std::string&)> hook) {
+  const Lock guard(mutex_);
+  hook_ = std::move(hook);
+}
+
+void Lab::note(const std::string& node, const std::vector<std::string>& scripts) {
+  std::function<void(const std::string&, const std::string&)> hook;
+  {
+    const Lock guard(mutex_);
+    Traffic& traffic = traffic_[node];
+    ++traffic.round_trips;
+    traffic.scripts.insert(traffic.scripts.end(), scripts.begin(), scripts.end());
+    hook = hook_;
+  }
+  if (!hook) return;
+  for (const std::string& script : scripts) hook(node, script);
+}
+
+Traffic Lab::traffic(const std::string& node) const {
+  const Lock guard(mutex_);
+  const auto it = traffic_.find(node);
+  return it == traffic_.end() ? Traffic() : it->second;
+}
+
+void Lab::clear_traffic() {
+  const Lock guard(mutex_);
+  traffic_.clear();
+}
+
+void EventList::on_event(const Event& event) {
+  const Lock guard(mutex_);
+  events_.push_back(event);
+}
+
+std::vector<Event> EventList::all() const {
+  const Lock guard(mutex_);
+  return events_;
+}
+
+std::vector<Event> EventList::of(EventType type) const {
+  std::vector<Event> out;
+  for (const Event& event : all()) {
+    if (event.type == type) out.push_back(event);
+  }
+  return out;
+}
+
+std::optional<Remedy> ListedRemedies::next(const RemedyQuery& query) const {
+  for (const auto& [symptom, remedy] : rows_) {
+    const bool tried = std::find(query.tried.begin(), query.tried.end(), remedy.id) != query.tried.end();
+    if (symptom == query.symptom_class && !tried) return remedy;
+  }
+  return {};
+}
+
+Bench::Bench() {
+  register_test_kinds(registry);
+  options.node_state_dir = folder.path() + "/state";
+}
+
+Bench::Bench(Journal& given) : Bench() { journal = &given; }
+
+Engine Bench::engine() {
+  sink = std::make_unique<EventList>();
+  EngineServices services;
+  services.connector = &lab;
+  services.journal = journal;
+  services.sink = sink.get();
+  services.clock = &clock;
+  services.http = &http;
+  services.registry = &registry;
+  services.remedies = &remedies;
+  return Engine(services, interrupt);
+}
+
+PlayHost Bench::host(const std::string& name) const {
+  PlayHost host;
+  host.target.name = name;
+  host.target.via = Via::local;
+  fs::create_directories(dir(name));
+  host.vars = {{"dir", dir(name)}};
+  return host;
+}
+
+std::string Bench::text_of(const std::string& playbook) const {
+  return replace_all(playbook, "{dir}", "{{ vars.dir }}");
+}
+
+Result<RunSummary> Bench::note(Result<RunSummary> result) {
+  error.reset();
+  if (result) {
+    last = *result;
+  } else {
+    error = result.error();
+  }
+  return result;
+}
+
+Result<RunSummary> Bench::apply(const std::string& playbook, const std::vector<std::string>& names) {
+  const std::string text = text_of(playbook);
+  auto parsed = parse_playbook(text, "test.yml", registry);
+  if (!parsed) return note(fail(parsed.error().front()));
+  std::vector<PlayHost> hosts;
+  for (const std::string& name : names) hosts.push_back(host(name));
+  return note(engine().run(*parsed, text, inputs, hosts, options));
+}
+
+Result<RunSummary> Bench::resume(const std::string& run) { return note(engine().resume(run, options)); }
+
+Result<RunSummary> Bench::rollback(const std::string& run, const std::vector<std::string>& hosts) {
+  return note(engine().rollback(run, hosts, options));
+}
+
+std::vector<Event> Bench::events(EventType type) const { return sink->of(type); }
+
+std::vector<std::string> Bench::results() const {
+  std::vector<std::string> out;
+  for (const Event& event : events(EventType::step_finished)) {
+    out.push_back(event.host + " " + event.step + " " + event.data["state"].get<std::string>());
+  }
+  return out;
+}
+
+}  // namespace millwright::testing

@@ -1,0 +1,237 @@
+#include "tests/unit/engine/kinds.hpp"
+
+#include <fmt/format.h>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+
+namespace millwright::testing {
+
+namespace {
+
+InputSpec input(const std::string& name, Value otherwise = Value("")) {
+  InputSpec spec;
+  spec.name = name;
+  spec.type = otherwise.is_boolean()          ? ValueType::boolean
+              : otherwise.is_number_integer() ? ValueType::integer
+                                              : ValueType::string;
+  spec.default_value = std::move(otherwise);
+  return spec;
+}
+
+Signature signature_of(const std::string& kind, std::vector<InputSpec> inputs, std::vector<std::string> outputs = {}) {
+  Signature signature;
+  signature.kind = kind;
+  signature.summary = kind;
+  signature.inputs = std::move(inputs);
+  for (const std::string& name : outputs) signature.outputs.push_back({name, ValueType::any, name});
+  return signature;
+}
+
+// Saves the file or its absence, and puts that back unless somebody else changed what the run had written.
+Action write_action(const std::string& path, const std::string& text) {
+  const std::string file = shell_quote(path);
+  Action action;
+  action.title = "write " + path;
+  action.undo_title = "put " + path + " back";
+  action.files.push_back({path, std::make_shared<const std::string>(text), {}, "0644", {}, {}});
+  action.save = "if [ -e " + file + " ]; then cp -p " + file + " \"$MW_SAVE/old\"; fi; : >\"$MW_SAVE/saved\"\n";
+  action.undo =
+      "F=" + file + "\n[ -e \"$MW_SAVE/saved\" ] || exit 0\nsum=\"$(sha256sum <\"$F\" 2>/dev/null || echo gone)\"\n" +
+      "old=\"$(sha256sum <\"$MW_SAVE/old\" 2>/dev/null || echo gone)\"\n" + "[ \"$sum\" != \"$old\" ] || exit 0\n" +
+      "[ \"${sum%% *}\" = " + sha256_hex(text) + " ] || { echo \"$F was changed since\" >&2; exit 65; }\n" +
+      "if [ -e \"$MW_SAVE/old\" ]; then cp -p \"$MW_SAVE/old\" \"$F.back\" && mv -f \"$F.back\" \"$F\"; else rm -f "
+      "\"$F\"; fi\n";
+  return action;
+}
+
+class Note : public StepKind {
+ public:
+  const Signature& signature() const override { return signature_; }
+  std::vector<Question> ask(const Inputs& inputs) const override {
+    return {{"text", "cat " + shell_quote(inputs.string("path")) + " 2>/dev/null"}};
+  }
+  Result<Change> plan(const Inputs& inputs, const Answers& answers) const override {
+    Change change;
+    const std::string path = inputs.string("path");
+    const std::string text = inputs.string("text");
+    if (answers.at("text").ok() && answers.at("text").out == text) {
+      change.summary = "as wanted";
+      change.outputs = {{"path", path}, {"text", text}};
+      return change;
+    }
+    if (answers.at("text").out == "hands off") return fail(ErrorKind::refused, path + " says hands off");
+    change.summary = path + " -> " + text;
+    change.diff = "- " + answers.text("text") + "\n+ " + text + "\n";
+    change.actions.push_back(write_action(path, text));
+    return change;
+  }
+
+ private:
+  const Signature signature_ = signature_of("note", {input("path"), input("text")}, {"path", "text"});
+};
+
+class Say : public StepKind {
+ public:
+  const Signature& signature() const override { return signature_; }
+  std::vector<Question> ask(const Inputs&) const override { return {}; }
+  Result<Change> plan(const Inputs& inputs, const Answers&) const override {
+    Change change;
+    change.verification = Verification::exit_status;
+    change.summary = "said " + inputs.string("text");
+    Action action;
+    action.title = "say " + inputs.string("text");
+    action.script =
+        fmt::format("echo {0} >>{1}\necho {0}\n", shell_quote(inputs.string("text")), shell_quote(inputs.string("to")));
+    action.undo = inputs.string("undo");
+    action.undo_title = action.undo.empty() ? "" : "unsay";
+    change.actions.push_back(std::move(action));
+    return change;
+  }
+  Result<Value> outputs(const Inputs&, const Answers&, const std::vector<ActionResult>& results) const override {
+    return Value{{"said", results.empty() ? "" : results.front().answer.out}};
+  }
+
+ private:
+  const Signature signature_ = signature_of("say", {input("to"), input("text"), input("undo")}, {"said"});
+};
+
+class Box : public StepKind {
+ public:
+  Box() { signature_.provides_node = true; }
+  const Signature& signature() const override { return signature_; }
+  std::vector<Question> ask(const Inputs& inputs) const override {
+    return {{"there", "[ -d " + shell_quote(inputs.string("path")) + " ]"}};
+  }
+  Result<Change> plan(const Inputs& inputs, const Answers& answers) const override {
+    const std::string path = inputs.string("path");
+    Change change;
+    if (answers.at("there").ok()) {
+      change.outputs = {{"node", {{"backend", "lab"}, {"id", path}}}};
+      return change;
+    }
+    Action action;
+    action.title = "make box " + path;
+    action.script = "mkdir " + shell_quote(path);
+    action.undo = "rm -rf " + shell_quote(path);
+    action.undo_title = "remove box " + path;
+    change.actions.push_back(std::move(action));
+    return change;
+  }
+
+ private:
+  Signature signature_ = signature_of("box", {input("path")}, {"node"});
+};
+
+class Break : public StepKind {
+ public:
+  const Signature& signature() const override { return signature_; }
+  std::vector<Question> ask(const Inputs&) const override { return {{"x", "echo x"}}; }
+  Result<Change> plan(const Inputs& inputs, const Answers&) const override {
+    Change change;
+    Action action;
+    action.title = "break";
+    action.script = fmt::format("echo half >{0}\necho it broke >&2\nexit {1}\n", shell_quote(inputs.string("path")),
+                                inputs.integer("status"));
+    action.undo = "rm -f " + shell_quote(inputs.string("path"));
+    action.undo_title = "mend";
+    change.actions.push_back(std::move(action));
+    return change;
+  }
+
+ private:
+  const Signature signature_ = signature_of("break", {input("path"), input("status", 3)});
+};
+
+class Stubborn : public StepKind {
+ public:
+  const Signature& signature() const override { return signature_; }
+  std::vector<Question> ask(const Inputs&) const override { return {{"x", "echo x"}}; }
+  Result<Change> plan(const Inputs&, const Answers&) const override {
+    Change change;
+    change.summary = "not yet";
+    Action action;
+    action.title = "try";
+    action.script = ":";
+    action.undo = ":";
+    change.actions.push_back(std::move(action));
+    return change;
+  }
+
+ private:
+  const Signature signature_ = signature_of("stubborn", {input("path")});
+};
+
+class Release : public ActiveStep {
+ public:
+  const Signature& signature() const override { return signature_; }
+  Result<StepOutcome> run(StepContext& context) const override {
+    const std::string path = context.inputs().string("path");
+    const std::string version = context.inputs().string("version");
+    Result<Answer> old = context.node().run({"cat " + shell_quote(path) + " 2>/dev/null || true", {}, Seconds(10), {}});
+    if (!old) return fail(old.error());
+    context.remember("previous_release", old->out);
+    if (context.inputs().string("fails_with") == version) {
+      const Result<Answer> acted = context.act(write_action(path, version));
+      if (!acted) return fail(acted.error());
+      return fail(make_error(ErrorKind::failed_test, version + " does not start").with_class("does_not_start"));
+    }
+    if (old->out == version) return StepOutcome{StepState::ok, version, {{"previous_release", old->out}}, {}};
+    const Result<Answer> acted = context.act(write_action(path, version));
+    if (!acted) return fail(acted.error());
+    return StepOutcome{StepState::changed, version, {{"endpoint", "http://127.0.0.1:1/" + version}}, {}};
+  }
+
+ private:
+  const Signature signature_ =
+      signature_of("release", {input("path"), input("version"), input("fails_with")}, {"previous_release", "endpoint"});
+};
+
+class Smoke : public ActiveStep {
+ public:
+  const Signature& signature() const override { return signature_; }
+  Result<StepOutcome> run(StepContext& context) const override {
+    Result<Answer> read =
+        context.node().run({"cat " + shell_quote(context.inputs().string("path")), {}, Seconds(10), {}});
+    if (!read) return fail(read.error());
+    context.keep("answer.txt", read->out);
+    Verdict verdict;
+    verdict.kind = starts_with(read->out, "good") ? VerdictKind::pass : VerdictKind::fail;
+    if (read->out == "unclear") verdict.kind = VerdictKind::inconclusive;
+    if (verdict.kind == VerdictKind::fail) verdict.symptom_class = read->out;
+    verdict.sentence = "it says " + read->out;
+    return StepOutcome{StepState::ok, verdict.sentence, Value::object(), verdict};
+  }
+
+ private:
+  const Signature signature_ = signature_of("smoke", {input("path")});
+};
+
+class Sleepy : public ActiveStep {
+ public:
+  const Signature& signature() const override { return signature_; }
+  Result<StepOutcome> run(StepContext& context) const override {
+    Result<Answer> slept = context.node().run(
+        {fmt::format("sleep {}", context.inputs().integer("seconds")), {}, std::chrono::minutes(2), {}});
+    if (!slept) return fail(slept.error());
+    return StepOutcome{};
+  }
+
+ private:
+  const Signature signature_ = signature_of("sleepy", {input("seconds", 1)});
+};
+
+}  // namespace
+
+void register_test_kinds(StepRegistry& registry) {
+  registry.add(std::make_unique<Note>());
+  registry.add(std::make_unique<Say>());
+  registry.add(std::make_unique<Box>());
+  registry.add(std::make_unique<Break>());
+  registry.add(std::make_unique<Stubborn>());
+  registry.add(std::make_unique<Release>());
+  registry.add(std::make_unique<Smoke>());
+  registry.add(std::make_unique<Sleepy>());
+}
+
+}  // namespace millwright::testing

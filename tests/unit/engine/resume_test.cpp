@@ -1,0 +1,286 @@
+// Killed at any instant, interrupted, locked out.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "orchestrator/base/redact.hpp"
+#include "orchestrator/engine/node_lock.hpp"
+#include "orchestrator/engine/parameters.hpp"
+#include "orchestrator/journal/sqlite_journal.hpp"
+#include "tests/unit/engine/harness.hpp"
+
+namespace millwright::testing {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// Overwrites, makes, runs what cannot be asked, and works in a container: all that a tree can show.
+constexpr const char* mixed = R"(
+name: mixed
+hosts: all
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/a", text: one}}
+  - {id: b, uses: note, foreach: [x, "y", z], with: {path: "{dir}/b-{{ item }}", text: "{{ item }}"}}
+  - {id: box, uses: box, with: {path: "{dir}/box"}}
+  - {id: c, uses: note, in: box, with: {path: "{dir}/box/c", text: three}}
+  - {id: d, uses: note, with: {path: "{dir}/a", text: two}}
+  - {id: e, uses: note, with: {path: "{dir}/e", text: "{{ steps.d.text }}"}}
+)";
+
+void prepare_hosts(Bench& bench) {
+  for (const char* host : {"h1", "h2"}) {
+    write_file(bench.dir(host) + "/a", "zero");
+    write_file(bench.dir(host) + "/kept", "kept");
+  }
+}
+
+// Runs the play in a child of its own journal and kills it after so long; true when it was still at work.
+bool run_and_kill(Bench& bench, const std::string& state, std::chrono::microseconds after) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto journal = open_sqlite_journal(state);
+    if (!journal) _exit(9);
+    Bench inner(**journal);
+    inner.options = bench.options;
+    std::vector<PlayHost> hosts = {bench.host("h1"), bench.host("h2")};
+    const std::string text = bench.text_of(mixed);
+    auto parsed = parse_playbook(text, "test.yml", inner.registry);
+    if (!parsed) _exit(9);
+    EventList sink;
+    EngineServices services;
+    services.connector = &inner.lab;
+    services.journal = journal->get();
+    services.sink = &sink;
+    services.clock = &inner.clock;
+    services.http = &inner.http;
+    services.registry = &inner.registry;
+    const Result<RunSummary> done =
+        Engine(services, inner.interrupt).run(*parsed, text, inner.inputs, hosts, inner.options);
+    _exit(done ? 0 : 9);
+  }
+  std::this_thread::sleep_for(after);
+  kill(child, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+  return WIFSIGNALED(status);
+}
+
+std::string whole_tree(const Bench& bench) { return tree(bench.dir("h1")) + "\n--\n" + tree(bench.dir("h2")); }
+
+std::string wanted_tree() {
+  Bench bench;
+  prepare_hosts(bench);
+  EXPECT_TRUE(bench.apply(mixed, {"h1", "h2"})) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+  return whole_tree(bench);
+}
+
+TEST(Killed, AtAnyInstantResumeEndsAsAnUndisturbedRunAndRollbackAsBefore) {
+  const std::string wanted = wanted_tree();
+  std::mt19937 random(1130);
+  int killed = 0;
+  constexpr int rounds = 24;
+  for (int round = 0; round < rounds; ++round) {
+    Bench bench;
+    prepare_hosts(bench);
+    const std::string before = whole_tree(bench);
+    const std::string state = bench.folder.path() + "/journal";
+    killed += run_and_kill(bench, state, std::chrono::microseconds(20'000 + random() % 400'000)) ? 1 : 0;
+    auto journal = open_sqlite_journal(state);
+    ASSERT_TRUE(journal) << render(journal.error());
+    bench.journal = journal->get();
+    if (!(*journal)->find_run("last").value()) continue;
+    if (round % 2 == 0) {
+      ASSERT_TRUE(bench.resume("last")) << render(*bench.error);
+      EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+      EXPECT_EQ(whole_tree(bench), wanted) << "round " << round;
+    } else {
+      ASSERT_TRUE(bench.rollback("last")) << render(*bench.error);
+      EXPECT_EQ(bench.last.exit, ExitCode::rolled_back)
+          << bench.last.sentence << (bench.last.remaining.empty() ? "" : bench.last.remaining[0]);
+      EXPECT_EQ(whole_tree(bench), before) << "round " << round;
+    }
+    EXPECT_TRUE((*journal)->locks().value().empty());
+    EXPECT_FALSE(std::filesystem::is_symlink(bench.options.node_state_dir + "/lock"));
+  }
+  EXPECT_GE(killed, rounds / 2) << "the kills came too late to mean anything";
+}
+
+TEST(Resume, WhatHadFinishedIsAskedAgainAndWhatCannotBeAskedIsNotRepeated) {
+  Bench bench;
+  const char* book = R"(
+name: x
+hosts: all
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/a", text: one}}
+  - {id: hello, uses: say, with: {to: "{dir}/log", text: hello}}
+  - {id: c, uses: note, with: {path: "{dir}/c", text: "{{ steps.hello.said }}"}}
+)";
+  write_file(bench.dir("h1") + "/c", "hands off");
+  ASSERT_TRUE(bench.apply(book)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::failed);
+  write_file(bench.dir("h1") + "/c", "");
+  std::filesystem::remove(bench.dir("h1") + "/a");
+  ASSERT_TRUE(bench.resume("last")) << render(*bench.error);
+  EXPECT_EQ(bench.results(), (Lines{"h1 a changed", "h1 hello ok", "h1 c changed"}));
+  EXPECT_EQ(read_file(bench.dir("h1") + "/log"), "hello\n");
+  EXPECT_EQ(read_file(bench.dir("h1") + "/c"), "hello\n");
+  EXPECT_EQ(bench.last.exit, ExitCode::done);
+}
+
+TEST(Resume, AnUnknownRunIsSaidSo) {
+  Bench bench;
+  ASSERT_FALSE(bench.resume("20200101"));
+  EXPECT_NE(bench.error->message.find("knows no run 20200101"), std::string::npos);
+  EXPECT_FALSE(bench.error->hint.empty());
+}
+
+TEST(Interrupt, OnceFinishesWhatRunsAndStartsNoMore) {
+  Bench bench;
+  bench.lab.before_script([&](const std::string&, const std::string& script) {
+    if (script.rfind("# millwright:", 0) == 0) bench.interrupt = 1;
+  });
+  const char* book =
+      "name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"
+      "  - {id: b, uses: note, with: {path: \"{dir}/b\", text: two}}\n";
+  ASSERT_TRUE(bench.apply(book));
+  EXPECT_EQ(bench.results(), (Lines{"h1 a changed", "h1 b cancelled"}));
+  EXPECT_EQ(bench.last.exit, ExitCode::interrupted);
+  EXPECT_NE(bench.last.sentence.find("millwright resume " + bench.last.run), std::string::npos);
+  bench.interrupt = 0;
+  ASSERT_TRUE(bench.resume("last"));
+  EXPECT_EQ(bench.results(), (Lines{"h1 a ok", "h1 b changed"}));
+  EXPECT_EQ(bench.last.exit, ExitCode::done);
+}
+
+TEST(Interrupt, TwiceStopsAtOnceWithTheJournalIntact) {
+  Bench bench;
+  std::thread impatient;
+  bench.lab.before_script([&](const std::string&, const std::string& script) {
+    if (script.find("sleep 60") == std::string::npos || impatient.joinable()) return;
+    impatient = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      bench.interrupt = 2;
+    });
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(bench.apply(
+      "name: x\nhosts: all\nsteps:\n  - {id: a, uses: sleepy, with: {seconds: 60}, on_failure: [{do: rollback}]}\n"
+      "  - {id: b, uses: note, with: {path: \"{dir}/b\", text: two}}\n"));
+  impatient.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(bench.results(), (Lines{"h1 a cancelled", "h1 b cancelled"}));
+  EXPECT_EQ(bench.last.exit, ExitCode::interrupted);
+  EXPECT_TRUE(bench.memory.find_run("last").value()->finished.has_value());
+}
+
+TEST(Timeout, AStepIsEndedWhenItsTimeIsUp) {
+  Bench bench;
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: sleepy, timeout: 300ms, with: {seconds: 60}}\n"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(bench.results(), (Lines{"h1 a failed"})) << bench.last.sentence;
+  EXPECT_EQ(bench.last.exit, ExitCode::failed);
+}
+
+TEST(Locks, ARunOfAnotherControllerOnTheNodeIsRespected) {
+  Bench bench;
+  const std::string state = bench.options.node_state_dir;
+  std::filesystem::create_directories(state);
+  const std::string held = "r9|ann@desk pid 7|desk|boot|ns|7|1|2026-11-30T10:00:00Z|moving the model";
+  std::filesystem::create_symlink(held, state + "/lock");
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"));
+  EXPECT_EQ(bench.last.exit, ExitCode::lock_held);
+  for (const char* part : {"ann@desk", "r9", "2026-11-30T10:00:00Z", "moving the model"}) {
+    EXPECT_NE(bench.last.sentence.find(part), std::string::npos) << bench.last.sentence;
+  }
+  EXPECT_EQ(tree(bench.dir("h1")), "");
+}
+
+TEST(Locks, ALockOfADeadRunOfThisMachineIsTakenOver) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  Bench bench;
+  Playbook nothing;
+  EngineServices services;
+  EventList sink;
+  services.journal = &bench.memory;
+  services.sink = &sink;
+  services.clock = &bench.clock;
+  RunContext run(services, bench.interrupt, nothing, Value::object(), bench.options, "r8");
+  run.holder = "me";
+  std::string held = "r8|" + node_lock_text(run);
+  const std::string own = "|" + std::to_string(getpid()) + "|";
+  EXPECT_FALSE(holder_is_dead(held));
+  held.replace(held.find(own), own.size(), "|" + std::to_string(child) + "|");
+  EXPECT_TRUE(holder_is_dead(held));
+  std::filesystem::create_directories(bench.options.node_state_dir);
+  std::filesystem::create_symlink(held, bench.options.node_state_dir + "/lock");
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"));
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+}
+
+TEST(Locks, AHostLockedInTheJournalKeepsTheRunFromStarting) {
+  Bench bench;
+  ASSERT_TRUE(bench.memory.lock({"node:h1", "bob run 5", "testing", bench.clock.now()}));
+  ASSERT_FALSE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"));
+  EXPECT_EQ(bench.error->kind, ErrorKind::busy);
+  EXPECT_NE(bench.error->message.find("bob run 5"), std::string::npos);
+  EXPECT_TRUE(bench.memory.runs(10).value().empty());
+}
+
+TEST(JournalFailure, NothingIsDoneThatCouldNotBeRecorded) {
+  Bench bench;
+  bench.lab.before_script([&](const std::string&, const std::string& script) {
+    if (script.rfind("cat ", 0) == 0) bench.memory.fail_writes(make_error(ErrorKind::io, "disk full"));
+  });
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"));
+  EXPECT_EQ(tree(bench.dir("h1")), "");
+  EXPECT_NE(bench.last.exit, ExitCode::done);
+}
+
+TEST(Parameters, SecretsAreNotKeptAndAreFilledInFromToday) {
+  redactor().add("hunter22secret");
+  RunParameters parameters;
+  parameters.inputs = {{"token", "hunter22secret"}, {"model", "m"}};
+  PlayHost host;
+  host.target.name = "h1";
+  host.target.port = 2222;
+  host.target.host_key_policy = HostKeyPolicy::accept_new;
+  host.target.become = Become::root;
+  host.target.become_password = "hunter22secret";
+  host.vars = {{"key", "hunter22secret"}, {"x", 1}};
+  parameters.hosts = {host};
+  const Value kept = parameters_value(parameters);
+  EXPECT_EQ(kept.dump().find("hunter22secret"), std::string::npos);
+  RunOptions today;
+  EXPECT_FALSE(parameters_of(kept, today));
+  host.vars["x"] = 2;
+  today.refreshed_hosts = {host};
+  today.refreshed_inputs = parameters.inputs;
+  today.refreshed_inputs["model"] = "other";
+  const Result<RunParameters> back = parameters_of(kept, today);
+  ASSERT_TRUE(back) << render(back.error());
+  EXPECT_EQ(back->inputs["token"], "hunter22secret");
+  EXPECT_EQ(back->inputs["model"], "m") << "only secrets are taken from today";
+  EXPECT_EQ(back->hosts[0].vars["x"], 1);
+  EXPECT_EQ(back->hosts[0].target.become_password, "hunter22secret");
+  EXPECT_EQ(back->hosts[0].target.port, 2222);
+  EXPECT_EQ(back->hosts[0].target.host_key_policy, HostKeyPolicy::accept_new);
+}
+
+}  // namespace
+}  // namespace millwright::testing
