@@ -12,6 +12,10 @@ namespace millwright {
 namespace {
 
 void add_verbs(CLI::App& app, Session& session) {
+  add_plan(app, session);
+  add_apply(app, session);
+  add_resume(app, session);
+  add_rollback(app, session);
   add_smoke(app, session);
   add_lint(app, session);
   add_graph(app, session);

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "inventory/inventory.hpp"
+#include "orchestrator/base/units.hpp"
+#include "orchestrator/cli/engine_run.hpp"
+#include "orchestrator/cli/play.hpp"
+#include "orchestrator/cli/run_record.hpp"
+#include "orchestrator/cli/verbs.hpp"
+
+namespace millwright {
+namespace {
+
+struct Options {
+  std::string run = "last";
+  InventoryOptions inventory;
+  std::vector<std::string> extra;
+  std::string lock_wait = "0s";
+  std::string from_node;
+  bool yes = false;
+  bool diff = false;
+};
+
+// What the inventory and -e say today: the journal keeps no secrets, so they come from here.
+tl::expected<RunOptions, std::vector<Error>> refreshed(const Session& session, const Options& options) {
+  RunOptions out;
+  std::vector<Error> errors;
+  const auto wait = parse_duration(options.lock_wait);
+  if (wait) {
+    out.lock_wait = *wait;
+  } else {
+    errors.push_back(wrap(wait.error(), "reading --lock-wait"));
+  }
+  const auto extra = extra_variables(options.extra);
+  if (extra) {
+    out.refreshed_inputs = *extra;
+  } else {
+    errors.insert(errors.end(), extra.error().begin(), extra.error().end());
+  }
+  if (!inventory_sources(options.inventory).empty()) {
+    const auto inventory = load_inventory(session, options.inventory);
+    if (!inventory) {
+      errors.insert(errors.end(), inventory.error().begin(), inventory.error().end());
+      return tl::unexpected(std::move(errors));
+    }
+    for (const std::string& name : inventory->hosts()) {
+      auto host = play_host(*inventory, name);
+      // A host that the run does not touch may be as wrong as it likes.
+      if (host) out.refreshed_hosts.push_back(std::move(*host));
+    }
+  }
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  return out;
+}
+
+Result<RunRecord> record_of(const Session& session, const std::string& name) {
+  const auto journal = session.open_journal();
+  if (!journal) return fail(journal.error());
+  return find_run(**journal, name);
+}
+
+int resume(const Session& session, const Options& options) {
+  const auto kinds = load_step_kinds(session);
+  if (!kinds) return session.refuse(kinds.error());
+  const auto record = record_of(session, options.run);
+  if (!record) return session.refuse(record.error());
+  auto today = refreshed(session, options);
+  if (!today) return session.refuse(today.error());
+  today->why = "resume " + record->id;
+  return run_engine(session, *kinds, options.diff ? Diffs::yes : Diffs::no,
+                    [&](Engine& engine) { return engine.resume(record->id, *today); });
+}
+
+int rollback_from_node(const Session& session, const StepKinds& kinds, const Options& options,
+                       const RunOptions& today) {
+  for (const PlayHost& host : today.refreshed_hosts) {
+    if (host.target.name != options.from_node) continue;
+    return run_engine(session, kinds, Diffs::no,
+                      [&](Engine& engine) { return engine.rollback_from_node(host, options.run, today); });
+  }
+  return session.refuse(
+      make_error(ErrorKind::usage, fmt::format("the inventory has no usable host '{}'", options.from_node))
+          .with_hint("--from-node needs -i INVENTORY; millwright lint -i INVENTORY says what is wrong"));
+}
+
+int rollback(const Session& session, const Options& options) {
+  const auto kinds = load_step_kinds(session);
+  if (!kinds) return session.refuse(kinds.error());
+  auto today = refreshed(session, options);
+  if (!today) return session.refuse(today.error());
+  if (!options.from_node.empty()) {
+    today->why = "rollback " + options.run;
+    return rollback_from_node(session, *kinds, options, *today);
+  }
+  const auto record = record_of(session, options.run);
+  if (!record) return session.refuse(record.error());
+  today->why = "rollback " + record->id;
+  std::vector<std::string> hosts;
+  if (!options.inventory.limit.empty()) {
+    const auto inventory = load_inventory(session, options.inventory);
+    if (!inventory) return session.refuse(inventory.error());
+    const auto matched = inventory->match(options.inventory.limit);
+    if (!matched) return session.refuse(matched.error());
+    hosts = *matched;
+  }
+  const bool asked = session.console.in_is == Terminal::yes && session.console.out_is == Terminal::yes;
+  if (asked && !options.yes && !session.confirm(fmt::format("Take back what run {} did?", record->id))) return kUsage;
+  return run_engine(session, *kinds, Diffs::no,
+                    [&](Engine& engine) { return engine.rollback(record->id, hosts, *today); });
+}
+
+// What was asked for is done: 3 is for runs that failed.
+int asked_for(int code) { return code == static_cast<int>(ExitCode::rolled_back) ? kDone : code; }
+
+CLI::App* add_again(CLI::App& app, Session& session, Options& options, const char* name, const char* description) {
+  CLI::App* verb = app.add_subcommand(name, description);
+  verb->add_option("run", options.run, "Its id, the beginning of one, or last (default)")->type_name("RUN");
+  add_inventory_options(*verb, options.inventory);
+  verb->add_option("-e,--extra-vars", options.extra, "Secret inputs once more; the journal keeps none")
+      ->type_name("VALUES")
+      ->allow_extra_args(false);
+  verb->add_option("--lock-wait", options.lock_wait, "Wait so long for another run on the same node to end")
+      ->type_name("DURATION");
+  add_common_options(*verb, session.common);
+  return verb;
+}
+
+}  // namespace
+
+void add_resume(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = add_again(app, session, *options, "resume", "Go on with a run that was interrupted or killed");
+  verb->add_flag("-D,--diff", options->diff, "Show the lines that change");
+  add_examples(*verb, {"millwright resume", "millwright resume 20261130-1412-k3f -i hosts.yml"});
+  verb->callback([&session, options] { session.chosen = [&session, options] { return resume(session, *options); }; });
+}
+
+void add_rollback(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = add_again(app, session, *options, "rollback", "Take back what a run did, the last change first");
+  verb->add_flag("-y,--yes", options->yes, "Do not ask");
+  verb->add_option("--from-node", options->from_node, "Use what this host itself knows of RUN: the journal is lost")
+      ->type_name("HOST");
+  add_examples(*verb, {"millwright rollback", "millwright rollback 20261130-1412-k3f -i hosts.yml -l gpu1",
+                       "millwright rollback 20261130-1412-k3f -i hosts.yml --from-node gpu1"});
+  verb->callback(
+      [&session, options] { session.chosen = [&session, options] { return asked_for(rollback(session, *options)); }; });
+}
+
+}  // namespace millwright
