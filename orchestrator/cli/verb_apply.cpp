@@ -66,7 +66,7 @@ void add_apply(CLI::App& app, Session& session) {
 void add_plan(CLI::App& app, Session& session) {
   const auto options = std::make_shared<PlayOptions>();
   options->check = true;
-  CLI::App* verb = app.add_subcommand("plan", "Show what apply would change, and how it would be undone");
+  CLI::App* verb = app.add_subcommand("plan", "Show what apply would change and how to undo it");
   add_play_options(*verb, *options);
   add_common_options(*verb, session.common);
   verb->footer(
