@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every include follows the arrows of docs/design.md, section 2.
 
-The arrows are the dependency lists in the CMake files: a header may include what is in its folder's DEPS (and what
-those bring), a source file also what is PRIVATE. The lists themselves are held against the design's layers here, so
+The arrows are the dependency lists in the CMake files: a header that other folders include may need what is in its
+folder's DEPS (and what those bring), every other file also what is PRIVATE. The lists themselves are held against the design's layers here, so
 that an arrow cannot be turned round by editing a list. Also: only `cli` prints or ends the process.
 
 usage: include_direction.py [ROOT]      exit 1 and one line a finding, as file:line: what
@@ -80,8 +80,18 @@ def check_lists(all_libraries):
                 yield f"{library.folder}/CMakeLists.txt:1: {library.name} must not depend on {name}"
 
 
-def check_file(path, root, library, all_libraries, by_name):
-    targets = reach(library, by_name, private=path.suffix == ".cpp")
+def shared_headers(root, all_libraries):
+    """Headers that another folder includes: these may need no more than what their folder passes on."""
+    shared = set()
+    for library in all_libraries.values():
+        for path in (root / library.folder).glob("*.[ch]pp"):
+            names = (match.group(1) for match in map(INCLUDE.match, path.read_text().splitlines()) if match)
+            shared |= {name for name in names if name and str(pathlib.PurePosixPath(name).parent) != library.folder}
+    return shared
+
+
+def check_file(path, root, library, all_libraries, by_name, shared):
+    targets = reach(library, by_name, private=str(path.relative_to(root)) not in shared)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         where = f"{path.relative_to(root)}:{number}"
         if PRINTS.search(line.split("//")[0]):
@@ -104,10 +114,11 @@ def findings(root):
     all_libraries = libraries(root)
     by_name = {library.name: library for library in all_libraries.values()}
     yield from check_lists(all_libraries)
+    shared = shared_headers(root, all_libraries)
     for library in all_libraries.values():
         folder = root / library.folder
         for path in sorted(folder.glob("*.hpp")) + sorted(folder.glob("*.cpp")):
-            yield from check_file(path, root, library, all_libraries, by_name)
+            yield from check_file(path, root, library, all_libraries, by_name, shared)
 
 
 if __name__ == "__main__":
