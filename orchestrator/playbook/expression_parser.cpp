@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "orchestrator/playbook/expression_lexer.hpp"
+#include "orchestrator/playbook/expression_cursor.hpp"
 #include "orchestrator/playbook/filters.hpp"
 
 namespace millwright {
 namespace {
 
-class Parser {
+class Parser : private TokenCursor {
  public:
-  explicit Parser(std::string_view text) : tokens_(tokenize(text)) {}
+  explicit Parser(std::string_view text) : TokenCursor(text) {}
 
   NodePtr run() {
     if (now().kind == TokenKind::end) problem(now(), "an expression is missing here");
@@ -22,31 +22,6 @@ class Parser {
   }
 
  private:
-  const Token& now() const { return tokens_[at_]; }
-  const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
-  bool is_sign(std::string_view text) const { return now().kind == TokenKind::sign && now().text == text; }
-  bool is_word(std::string_view text) const { return now().kind == TokenKind::name && now().text == text; }
-  bool skip_sign(std::string_view text) { return is_sign(text) && (take(), true); }
-  bool skip_word(std::string_view text) { return is_word(text) && (take(), true); }
-
-  [[noreturn]] static void problem(const Token& token, std::string message, std::string hint = "") {
-    throw ExpressionProblem{std::move(message), std::move(hint), token.offset, token.length, true};
-  }
-  [[noreturn]] void unexpected() const {
-    const Token& token = now();
-    if (token.kind == TokenKind::end) problem(token, "the expression ends too early");
-    const char* hint = token.text == "=" ? "compare with '=='" : "";
-    problem(token, fmt::format("'{}' does not fit here", token.kind == TokenKind::string ? "a string" : token.text),
-            hint);
-  }
-  void expect(std::string_view sign) {
-    if (skip_sign(sign)) return;
-    const Token& token = now();
-    problem(token, token.kind == TokenKind::end ? fmt::format("'{}' is missing at the end", sign)
-                                                : fmt::format("expected '{}' before '{}'", sign, token.text));
-  }
-
   NodePtr make(NodeKind kind, const Token& token) const {
     auto node = std::make_unique<ExpressionNode>();
     node->kind = kind;
@@ -145,7 +120,7 @@ class Parser {
     NodePtr left = (this->*operand)();
     while (std::any_of(signs.begin(), signs.end(), [&](std::string_view sign) { return is_sign(sign); })) {
       NodePtr node = make(NodeKind::binary, take());
-      node->name = tokens_[at_ - 1].text;
+      node->name = last().text;
       add(*node, std::move(left));
       add(*node, (this->*operand)());
       left = std::move(node);
@@ -173,7 +148,7 @@ class Parser {
     NodePtr node;
     if (is_sign("-") || is_sign("+")) {
       node = make(NodeKind::unary, take());
-      node->name = tokens_[at_ - 1].text;
+      node->name = last().text;
       add(*node, unary_with(Filters::not_here));
     } else {
       node = primary();
@@ -291,7 +266,7 @@ class Parser {
     } else if (key.kind == TokenKind::number && key.value.is_number_integer()) {
       node->value = key.value;
     } else {
-      problem(key.kind == TokenKind::end ? tokens_[at_ - 1] : key, "a name must follow the '.'");
+      problem(key.kind == TokenKind::end ? last() : key, "a name must follow the '.'");
     }
     take();
     span(*node, *from);
@@ -301,9 +276,8 @@ class Parser {
 
   // From the start of the inner path to the token just taken.
   void span(ExpressionNode& node, const ExpressionNode& from) const {
-    const Token& last = tokens_[at_ - 1];
     node.offset = from.offset;
-    node.length = last.offset + last.length - from.offset;
+    node.length = last().offset + last().length - from.offset;
   }
 
   NodePtr subscript(NodePtr from) {
@@ -430,64 +404,11 @@ class Parser {
     return true;
   }
 
-  template <class Work>
-  static void place_problems(const Token& token, Work work) {
-    try {
-      work();
-    } catch (ExpressionProblem& found) {
-      if (!found.placed) {
-        found.offset = token.offset;
-        found.length = token.length;
-        found.placed = true;
-      }
-      throw;
-    }
-  }
-
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0;
   std::size_t level_ = 0;
 };
-
-// The whole path when the node is a name with constant keys behind it.
-bool constant_path(const ExpressionNode& node, std::vector<std::string>& path) {
-  if (node.kind == NodeKind::name) {
-    path.push_back(node.name);
-    return true;
-  }
-  if (node.kind != NodeKind::attribute || !constant_path(*node.children[0], path)) return false;
-  path.push_back(node.value.is_string() ? node.value.get<std::string>() : node.value.dump());
-  return true;
-}
-
-void collect(const ExpressionNode& node, bool guarded, std::vector<PathUse>& out) {
-  std::vector<std::string> path;
-  if (constant_path(node, path)) {
-    out.push_back({std::move(path), node.offset, node.length, guarded});
-    return;
-  }
-  const bool guards = (node.kind == NodeKind::filter && (node.name == "default" || node.name == "d")) ||
-                      (node.kind == NodeKind::test && (node.name == "defined" || node.name == "undefined"));
-  for (std::size_t i = 0; i < node.children.size(); ++i) {
-    if (node.children[i]) collect(*node.children[i], guards && i == 0, out);
-  }
-}
 
 }  // namespace
 
 NodePtr parse_expression_tree(std::string_view text) { return Parser(text).run(); }
-
-std::vector<PathUse> find_paths(const ExpressionNode& root) {
-  std::vector<PathUse> out;
-  collect(root, false, out);
-  // `x.y if x.y is defined else z`: what is tested somewhere in the expression may be undefined all over it.
-  for (PathUse& use : out) {
-    use.guarded = use.guarded || std::any_of(out.begin(), out.end(), [&](const PathUse& other) {
-                    return other.guarded && other.path == use.path;
-                  });
-  }
-  std::stable_sort(out.begin(), out.end(), [](const PathUse& a, const PathUse& b) { return a.offset < b.offset; });
-  return out;
-}
 
 }  // namespace millwright

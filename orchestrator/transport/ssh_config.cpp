@@ -10,139 +10,17 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <set>
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/transport/known_hosts.hpp"
+#include "orchestrator/transport/ssh_keywords.hpp"
 #include "orchestrator/transport/ssh_tokens.hpp"
 
 namespace millwright {
 namespace {
 
 constexpr int kMaxIncludeDepth = 16;  // as OpenSSH
-
-// Keywords of OpenSSH 9 that are read (or harmlessly skipped) here. What is in neither list is an error, as in ssh.
-const std::set<std::string, std::less<>> kKeywords = {"addkeystoagent",
-                                                      "addressfamily",
-                                                      "batchmode",
-                                                      "bindaddress",
-                                                      "bindinterface",
-                                                      "canonicaldomains",
-                                                      "canonicalizefallbacklocal",
-                                                      "canonicalizehostname",
-                                                      "canonicalizemaxdots",
-                                                      "canonicalizepermittedcnames",
-                                                      "casignaturealgorithms",
-                                                      "certificatefile",
-                                                      "channeltimeout",
-                                                      "checkhostip",
-                                                      "ciphers",
-                                                      "clearallforwardings",
-                                                      "compression",
-                                                      "connectionattempts",
-                                                      "connecttimeout",
-                                                      "controlmaster",
-                                                      "controlpath",
-                                                      "controlpersist",
-                                                      "dynamicforward",
-                                                      "enableescapecommandline",
-                                                      "enablesshkeysign",
-                                                      "escapechar",
-                                                      "exitonforwardfailure",
-                                                      "fingerprinthash",
-                                                      "forkafterauthentication",
-                                                      "forwardagent",
-                                                      "forwardx11",
-                                                      "forwardx11timeout",
-                                                      "forwardx11trusted",
-                                                      "gatewayports",
-                                                      "globalknownhostsfile",
-                                                      "gssapiauthentication",
-                                                      "gssapiclientidentity",
-                                                      "gssapidelegatecredentials",
-                                                      "gssapikexalgorithms",
-                                                      "gssapikeyexchange",
-                                                      "gssapirenewalforcesrekey",
-                                                      "gssapiserveridentity",
-                                                      "gssapitrustdns",
-                                                      "hashknownhosts",
-                                                      "hostbasedacceptedalgorithms",
-                                                      "hostbasedauthentication",
-                                                      "hostkeyalgorithms",
-                                                      "hostkeyalias",
-                                                      "hostname",
-                                                      "identitiesonly",
-                                                      "identityagent",
-                                                      "identityfile",
-                                                      "ignoreunknown",
-                                                      "ipqos",
-                                                      "kbdinteractiveauthentication",
-                                                      "kbdinteractivedevices",
-                                                      "kexalgorithms",
-                                                      "knownhostscommand",
-                                                      "localcommand",
-                                                      "localforward",
-                                                      "loglevel",
-                                                      "logverbose",
-                                                      "macs",
-                                                      "nohostauthenticationforlocalhost",
-                                                      "numberofpasswordprompts",
-                                                      "obscurekeystroketiming",
-                                                      "passwordauthentication",
-                                                      "permitlocalcommand",
-                                                      "permitremoteopen",
-                                                      "pkcs11provider",
-                                                      "port",
-                                                      "preferredauthentications",
-                                                      "proxycommand",
-                                                      "proxyjump",
-                                                      "proxyusefdpass",
-                                                      "pubkeyacceptedalgorithms",
-                                                      "pubkeyauthentication",
-                                                      "rekeylimit",
-                                                      "remotecommand",
-                                                      "remoteforward",
-                                                      "requesttty",
-                                                      "requiredrsasize",
-                                                      "revokedhostkeys",
-                                                      "securitykeyprovider",
-                                                      "sendenv",
-                                                      "serveralivecountmax",
-                                                      "serveraliveinterval",
-                                                      "sessiontype",
-                                                      "setenv",
-                                                      "stdinnull",
-                                                      "streamlocalbindmask",
-                                                      "streamlocalbindunlink",
-                                                      "stricthostkeychecking",
-                                                      "syslogfacility",
-                                                      "tag",
-                                                      "tcpkeepalive",
-                                                      "tunnel",
-                                                      "tunneldevice",
-                                                      "updatehostkeys",
-                                                      "user",
-                                                      "userknownhostsfile",
-                                                      "verifyhostkeydns",
-                                                      "visualhostkey",
-                                                      "xauthlocation"};
-
-const std::map<std::string, std::string, std::less<>> kOldNames = {
-    {"challengeresponseauthentication", "kbdinteractiveauthentication"},
-    {"keyboardinteractiveauthentication", "kbdinteractiveauthentication"},
-    {"skeyauthentication", "kbdinteractiveauthentication"},
-    {"tisauthentication", "kbdinteractiveauthentication"},
-    {"dsaauthentication", "pubkeyauthentication"},
-    {"pubkeyacceptedkeytypes", "pubkeyacceptedalgorithms"},
-    {"hostbasedkeytypes", "hostbasedacceptedalgorithms"},
-    {"globalknownhostsfile2", "globalknownhostsfile"},
-    {"userknownhostsfile2", "userknownhostsfile"}};
-
-bool adds_up(std::string_view key) {
-  return key == "identityfile" || key == "certificatefile" || key == "sendenv" || key == "localforward" ||
-         key == "remoteforward" || key == "dynamicforward" || key == "setenv";
-}
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -208,7 +86,7 @@ class Reader {
   }
 
   void set(const std::string& key, const std::vector<std::string>& words) {
-    if (adds_up(key)) {
+    if (ssh_values_add_up(key)) {
       std::vector<std::string>& all = values_[key];
       for (const std::string& word : words) {
         if (std::find(all.begin(), all.end(), word) == all.end()) all.push_back(word);
@@ -265,9 +143,8 @@ class Reader {
       if (!active) return {};
       return include(line.words, mark, user_file, depth);
     }
-    const auto renamed = kOldNames.find(line.key);
-    if (renamed != kOldNames.end()) line.key = renamed->second;
-    if (kKeywords.count(line.key) == 0) return unknown(line, mark);
+    line.key = ssh_current_name(line.key);
+    if (!is_ssh_keyword(line.key)) return unknown(line, mark);
     if (!active) return {};
     if (line.key == "proxycommand" || line.key == "remotecommand" || line.key == "localcommand")
       line.words = {line.rest};
@@ -283,7 +160,7 @@ class Reader {
       }
     }
     Error error = make_error(ErrorKind::invalid, "unknown ssh setting '" + line.key + "'").at(mark);
-    const auto near = nearest(line.key, std::vector<std::string>(kKeywords.begin(), kKeywords.end()));
+    const auto near = nearest(line.key, ssh_keywords());
     if (near) error.with_hint("did you mean '" + *near + "'?");
     return fail(std::move(error));
   }
