@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -257,20 +258,24 @@ TEST(Playbook, ManyStepsTakeLinearTime) {
     EXPECT_EQ(good(text).steps.size(), static_cast<std::size_t>(count));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  const double small = seconds(1000);
-  const double large = seconds(10'000);
-  RecordProperty("seconds_for_10000", std::to_string(large));
-  EXPECT_LT(large, 30 * small + 0.5);
+  // Of several tries the fastest, since a busy machine only ever adds time.
+  double small = seconds(200);
+  double large = seconds(2000);
+  for (int i = 0; i < 4 && large >= 30 * small; ++i) {
+    small = std::min(small, seconds(200));
+    large = std::min(large, seconds(2000));
+  }
+  EXPECT_LT(large, 30 * small);
 }
 
 TEST(Playbook, ManyMistakesTakeLinearTimeToo) {
   std::string text = kTop;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     text += "  - {id: s" + std::to_string(i) + ", uses: comand, needs: [x" + std::to_string(i) + "], wen: 1}\n";
   }
   const auto playbook = parse(text);
   ASSERT_FALSE(playbook);
-  EXPECT_EQ(playbook.error().size(), 15'000u);
+  EXPECT_EQ(playbook.error().size(), 6000u);
 }
 
 }  // namespace
