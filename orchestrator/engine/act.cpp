@@ -50,7 +50,7 @@ Result<std::uint64_t> Actor::record(const ActRequest& request, const std::string
 
 Result<ActionScript> Actor::script_of(const ActRequest& request) {
   NodeSession& node = *request.node;
-  if (!run_.options.node_state_dir.empty() || node.facts.count(request.become) == 0) {
+  if (!node.facts(request.become)) {
     AskBatch batch(node);
     batch.add_facts(request.become);
     if (Result<void> sent = batch.send(); !sent) return fail(sent.error());
@@ -67,7 +67,8 @@ Result<ActionScript> Actor::script_of(const ActRequest& request) {
     script.files.push_back({&file, inside ? Delivery::inside : Delivery::uploaded});
   }
   if (request.action->marks.may_drop_connection && !request.action->undo.empty()) {
-    if (node.facts[request.become].systemd) {
+    const std::optional<NodeFacts> facts = node.facts(request.become);
+    if (facts && facts->systemd) {
       script.dead_man = request.action->deadline + around;
     } else {
       run_.recorder.warn(
@@ -122,12 +123,13 @@ Result<ActionMark> Actor::follow(NodeSession& node, const std::string& remote_di
     command.script = settle_mark_script(remote_dir);
     command.become = become;
     command.deadline = std::chrono::seconds(30);
+    const std::uint64_t line = host_.line();
     const Result<CommandResult> read = node.connection->run(command);
     if (!read && read.error().kind == ErrorKind::interrupted) return fail(read.error());
     if (read) {
       const ActionMark mark = parse_mark(read->out);
       if (!mark.running && (!mark.unsure || ++unsure > unsure_looks)) return mark;
-    } else if (Result<void> up = host_.reconnect(node, left_until(end, clock)); !up) {
+    } else if (Result<void> up = host_.reconnect(node, left_until(end, clock), line); !up) {
       return fail(up.error());
     }
     if (clock.steady() >= end) return fail(ErrorKind::timeout, "the action on " + node.name + " still runs");
@@ -136,7 +138,8 @@ Result<ActionMark> Actor::follow(NodeSession& node, const std::string& remote_di
   }
 }
 
-Result<ActionMark> Actor::after_loss(const ActRequest& request, const ActionScript& script, const Error& error) {
+Result<ActionMark> Actor::after_loss(const ActRequest& request, const ActionScript& script, const Error& error,
+                                     std::uint64_t line) {
   if (error.kind == ErrorKind::interrupted) return fail(error);
   const bool announced = request.action->marks.may_drop_connection;
   if (!announced && !way_is_lost(error, *request.node->connection)) {
@@ -147,7 +150,7 @@ Result<ActionMark> Actor::after_loss(const ActRequest& request, const ActionScri
   Clock& clock = *run_.services.clock;
   const Milliseconds patience = announced ? request.action->deadline + around : reconnect_for;
   const SteadyPoint end = std::min(clock.steady() + patience, request.deadline);
-  if (Result<void> up = host_.reconnect(*request.node, left_until(end, clock)); !up) {
+  if (Result<void> up = host_.reconnect(*request.node, left_until(end, clock), line); !up) {
     return fail(
         wrap(up.error(), fmt::format("finding {} again after '{}'", request.node->name, request.action->title)));
   }
@@ -172,17 +175,16 @@ Result<ActionMark> Actor::send(const ActRequest& request, const ActionScript& sc
   const std::size_t mark_number = batch.add(std::move(mark));
   if (!request.action->marks.may_drop_connection) {
     for (const Wanted& wanted : request.after) batch.add(wanted);
-    end.asked = !request.after.empty();
   }
-  host_.changed();
+  const Changing changing(host_.cache());
+  const std::uint64_t line = host_.line();
   const SteadyPoint begin = clock.steady();
-  Result<void> sent = batch.send();
+  Result<void> sent = batch.send(changing.ticket());
   lines.finish();
   end.elapsed = std::chrono::duration_cast<Milliseconds>(clock.steady() - begin);
   if (!sent) {
-    end.asked = false;
     end.answer.err = sent.error().message + "\n";
-    Result<ActionMark> found = after_loss(request, script, sent.error());
+    Result<ActionMark> found = after_loss(request, script, sent.error(), line);
     end.elapsed = std::chrono::duration_cast<Milliseconds>(clock.steady() - begin);
     return found;
   }
@@ -191,7 +193,11 @@ Result<ActionMark> Actor::send(const ActRequest& request, const ActionScript& sc
   ActionMark found = parse_mark(batch.result(mark_number).out);
   // A script that cut only its own line, or that was killed by a deadline of its own, may still be at work.
   if (found.running) {
+    host_.cache().changed();  // what was asked behind it was asked too early
     return follow(*request.node, script.remote_dir, request.become, request.deadline);
+  }
+  if (!request.after.empty() && !request.action->marks.may_drop_connection) {
+    end.answers = batch.answers(request.after.front().key);
   }
   return found;
 }
@@ -303,7 +309,7 @@ Result<ActEnd> Actor::act(const ActRequest& request) {
       return fail(node_lock_error(request.node->name, mark->text));
     }
     if (!mark) return fail(mark.error());
-    request.node->locked.insert(request.become);
+    request.node->note_lock(request.become);
     disarm(request, *script);
     Result<ActEnd> concluded = conclude(request, *mark, *seq, std::move(end));
     Value finished = about;

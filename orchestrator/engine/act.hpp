@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct ActEnd {
   enum class Kind { done, failed, stale } kind = Kind::done;
   Answer answer;
   Milliseconds elapsed{0};
-  bool asked = false;  // `after` has been answered
+  std::optional<Answers> answers;  // of the first of `after`, when it was asked once the action had ended
 };
 
-// Used by the host's worker only.
+// Safe for concurrent use.
 class Actor {
  public:
   Actor(RunContext& run, HostSession& host) : run_(run), host_(host) {}
@@ -46,7 +47,8 @@ class Actor {
   Result<std::uint64_t> record(const ActRequest& request, const std::string& remote_dir);
   Result<void> upload(const ActRequest& request, const ActionScript& script);
   Result<ActionMark> send(const ActRequest& request, const ActionScript& script, ActEnd& end);
-  Result<ActionMark> after_loss(const ActRequest& request, const ActionScript& script, const Error& error);
+  Result<ActionMark> after_loss(const ActRequest& request, const ActionScript& script, const Error& error,
+                                std::uint64_t line);
   Result<ActEnd> conclude(const ActRequest& request, const ActionMark& mark, std::uint64_t seq, ActEnd end);
   void disarm(const ActRequest& request, const ActionScript& script);
   Result<ActionScript> script_of(const ActRequest& request);

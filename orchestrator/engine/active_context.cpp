@@ -51,7 +51,7 @@ Result<std::vector<Answer>> ActiveNode::run_all(const std::vector<NodeCommand>& 
     batch.push_back(std::move(*made));
   }
   // The engine cannot tell a script that reads from one that changes, so what the node has answered is asked anew.
-  host_.changed();
+  const Changing changing(host_.cache());
   Result<std::vector<CommandResult>> results = node_.connection->run_batch(batch);
   if (!results) return fail(results.error());
   if (results->size() != commands.size()) return fail(ErrorKind::connect, node_.name + " answered only in part");
@@ -64,7 +64,7 @@ Result<std::vector<Answer>> ActiveNode::run_all(const std::vector<NodeCommand>& 
 
 Result<void> ActiveNode::place(const FilePlacement& file,
                                const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
-  host_.changed();
+  const Changing changing(host_.cache());
   Upload upload;
   upload.path = file.path;
   if (file.content) upload.content = *file.content;
@@ -89,7 +89,7 @@ Result<std::unique_ptr<NodeTunnel>> ActiveNode::tunnel(const std::string& host, 
   return std::make_unique<OpenTunnel>(std::move(*opened));
 }
 
-Result<void> ActiveNode::reconnect(Milliseconds deadline) { return host_.reconnect(node_, deadline); }
+Result<void> ActiveNode::reconnect(Milliseconds deadline) { return host_.reconnect(node_, deadline, host_.line()); }
 
 ActiveContext::ActiveContext(RunContext& run, HostSession& host, NodeSession& node, const Unit& unit, Value inputs,
                              SteadyPoint deadline)
@@ -130,9 +130,8 @@ Result<Change> ActiveContext::converge(const std::vector<Question>& questions,
   request.deadline = deadline_;
   request.questions = questions;
   request.plan = plan;
-  session_.answers.erase(request.key);  // other questions may have gone by this name
+  request.first = ConvergeRequest::First::ask;  // other questions may have gone by this name
   Result<Converged> done = converger_.run(request);
-  session_.answers.erase(request.key);
   if (!done) return fail(done.error());
   acted_ = acted_ || done->changed;
   Change change = std::move(done->change);
@@ -148,6 +147,8 @@ Result<Answer> ActiveContext::act(const Action& action) {
   request.become = become_;
   request.deadline = deadline_;
   acted_ = true;
+  const Alone alone(run_, host_.turns(), {action});
+  if (!alone.granted()) return fail(ErrorKind::interrupted, "interrupted while waiting for the other steps to end");
   Result<ActEnd> end = converger_.actor().act(request);
   if (!end) return fail(end.error());
   if (end->kind == ActEnd::Kind::failed) return fail(action_error(action, end->answer));

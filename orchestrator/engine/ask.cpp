@@ -8,8 +8,7 @@ namespace {
 
 constexpr const char* facts_script =
     "id -u\nprintf '%s\\n' \"${HOME:-/}\"\n"
-    "if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null 2>&1; then echo systemd; else echo none; fi\n"
-    "cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown\n";
+    "if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null 2>&1; then echo systemd; else echo none; fi\n";
 
 NodeFacts facts_of(const std::string& out) {
   const std::vector<std::string> lines = split_lines(out);
@@ -17,7 +16,6 @@ NodeFacts facts_of(const std::string& out) {
   if (!lines.empty()) facts.user_id = lines[0];
   if (lines.size() > 1) facts.home = lines[1];
   if (lines.size() > 2) facts.systemd = lines[2] == "systemd";
-  if (lines.size() > 3) facts.boot = lines[3];
   return facts;
 }
 
@@ -40,15 +38,14 @@ void AskBatch::add(const Wanted& wanted) {
 }
 
 void AskBatch::add_facts(Become become) {
-  const auto known = node_.facts.find(become);
-  if (known != node_.facts.end() && !known->second.user_id.empty()) return;
+  if (const auto known = node_.facts(become); known && !known->user_id.empty()) return;
   Command command;
   command.script = facts_script;
   command.become = become;
   facts_.emplace_back(add(std::move(command)), become);
 }
 
-Result<void> AskBatch::send() {
+Result<void> AskBatch::send(const AnswerCache::Ticket& ticket) {
   if (!commands_.empty()) {
     Result<std::vector<CommandResult>> results = node_.connection->run_batch(commands_);
     if (!results) return fail(results.error());
@@ -57,12 +54,14 @@ Result<void> AskBatch::send() {
     }
     results_ = std::move(*results);
   }
-  for (const std::string& key : keys_) node_.answers[key] = Answers();
+  answers_.clear();
+  for (const std::string& key : keys_) answers_[key] = Answers();
   for (const Asked& asked : asked_) {
     const CommandResult& result = results_[asked.command];
-    node_.answers[asked.key].set(asked.question, Answer{result.exit_code, result.out, result.err});
+    answers_[asked.key].set(asked.question, Answer{result.exit_code, result.out, result.err});
   }
-  for (const auto& [command, become] : facts_) node_.facts[become] = facts_of(results_[command].out);
+  node_.cache.keep(ticket, node_.name, answers_);
+  for (const auto& [command, become] : facts_) node_.learn(become, facts_of(results_[command].out));
   return {};
 }
 

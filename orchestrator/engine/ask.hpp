@@ -14,7 +14,8 @@ struct Wanted {
   Become become = Become::no;
 };
 
-// Collects commands for one node and sends them at once. Answers go into NodeSession::answers, facts into its facts.
+// Collects commands for one node and sends them at once. Answers also go into the host's cache, facts into the node's.
+// Not for concurrent use.
 class AskBatch {
  public:
   explicit AskBatch(NodeSession& node) : node_(node) {}
@@ -25,8 +26,12 @@ class AskBatch {
   // What the engine itself needs to know, unless it is known.
   void add_facts(Become become);
   bool empty() const { return commands_.empty(); }
+  std::vector<std::string> keys() const { return keys_; }
   // Errors are those of the way to the node; nothing is kept then.
-  Result<void> send();
+  Result<void> send() { return send(node_.cache.before_asking()); }
+  // For questions behind a change: Changing::ticket.
+  Result<void> send(const AnswerCache::Ticket& ticket);
+  const Answers& answers(const std::string& key) const { return answers_.at(key); }
   const CommandResult& result(std::size_t number) const { return results_.at(number); }
 
  private:
@@ -41,6 +46,7 @@ class AskBatch {
   std::vector<std::string> keys_;  // also steps that ask nothing have (empty) answers
   std::vector<std::pair<std::size_t, Become>> facts_;
   std::vector<CommandResult> results_;
+  std::map<std::string, Answers> answers_;
 };
 
 }  // namespace millwright

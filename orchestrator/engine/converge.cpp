@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "orchestrator/base/text.hpp"
 
 namespace millwright {
@@ -54,29 +56,47 @@ Error action_error(const Action& action, const Answer& answer) {
   return error;
 }
 
-Result<Answers> Converger::ask(const ConvergeRequest& request, Freshness freshness) {
+Alone::Alone(const RunContext& run, Turns& turns, const std::vector<Action>& actions)
+    : turns_(turns), needed_(std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+        return action.marks.destructive || action.marks.may_drop_connection;
+      })) {
+  if (needed_) taken_ = turns_.take_all([&] { return run.stop_starting(); });
+}
+
+Alone::~Alone() {
+  if (taken_) turns_.give_back();
+}
+
+Result<Answers> Converger::ask(const ConvergeRequest& request, ConvergeRequest::First from) {
   NodeSession& node = *request.node;
-  const auto kept = node.answers.find(request.key);
-  if (freshness == Freshness::kept && kept != node.answers.end()) return kept->second;
-  const auto send = [&](bool ahead) {
+  AskTurn turn(node.cache, node.name);
+  if (from == ConvergeRequest::First::kept) {
+    if (std::optional<Answers> kept = turn.wait_for(request.key)) return std::move(*kept);
+  }
+  std::optional<Answers> answers;
+  const auto send = [&](bool ahead) -> Result<void> {
     AskBatch batch(node);
     batch.add_facts(request.become);
     batch.add(Wanted{request.key, request.questions, request.become});
     if (ahead && request.ahead) {
       for (const Wanted& wanted : request.ahead(Ahead::missing)) batch.add(wanted);
     }
-    return batch.send();
+    turn.sending(batch.keys());
+    Result<void> sent = batch.send();
+    if (sent) answers = batch.answers(request.key);
+    return sent;
   };
+  const std::uint64_t line = host_.line();
   Result<void> sent = send(true);
   // A slow question of a later step must not fail this one: it is asked alone then.
   if (!sent && sent.error().kind == ErrorKind::timeout && node.connection->alive()) sent = send(false);
   if (!sent && way_is_lost(sent.error(), *node.connection)) {
     constexpr Milliseconds patience = std::chrono::seconds(30);
-    if (Result<void> up = host_.reconnect(node, patience); !up) return fail(sent.error());
+    if (Result<void> up = host_.reconnect(node, patience, line); !up) return fail(sent.error());
     sent = send(true);
   }
   if (!sent) return fail(wrap(sent.error(), "asking " + node.name));
-  return node.answers.at(request.key);
+  return std::move(*answers);
 }
 
 void Converger::say_planned(const ConvergeRequest& request, const Change& change) {
@@ -89,7 +109,7 @@ void Converger::say_planned(const ConvergeRequest& request, const Change& change
 }
 
 Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, const Change& change,
-                                            const Answers& answers, std::vector<ActionResult>& results) {
+                                            const Answers& answers, Done& done) {
   Value titles = Value::array();
   for (const Action& action : change.actions) titles.push_back(action.title);
   for (std::size_t i = 0; i < change.actions.size(); ++i) {
@@ -116,6 +136,7 @@ Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, cons
     }
     Result<ActEnd> end = actor_.act(act);
     if (!end) return fail(end.error());
+    done.answers = std::move(end->answers);
     if (end->kind == ActEnd::Kind::stale) return Acted::stale;
     if (end->kind == ActEnd::Kind::failed) {
       run_.recorder.keep(request.node->name, request.unit->decl->id, fmt::format("action-{}.log", i + 1),
@@ -123,14 +144,14 @@ Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, cons
                                      action.title, end->answer.exit_code, end->answer.out, end->answer.err));
       return fail(action_error(action, end->answer));
     }
-    results.push_back({action.title, std::move(end->answer), end->elapsed});
+    done.results.push_back({action.title, std::move(end->answer), end->elapsed});
   }
   return Acted::all;
 }
 
-Result<Converged> Converger::verify(const ConvergeRequest& request, const Change& change,
-                                    const std::vector<ActionResult>& results) {
-  Result<Answers> answers = ask(request, Freshness::kept);
+Result<Converged> Converger::verify(const ConvergeRequest& request, const Change& change, const Done& acted) {
+  const std::vector<ActionResult>& results = acted.results;
+  Result<Answers> answers = acted.answers ? Result<Answers>(*acted.answers) : ask(request, ConvergeRequest::First::ask);
   if (!answers) return fail(answers.error());
   Converged done;
   done.changed = true;
@@ -163,9 +184,11 @@ Result<Converged> Converger::verify(const ConvergeRequest& request, const Change
 }
 
 Result<Converged> Converger::run(const ConvergeRequest& request) {
-  Freshness freshness = Freshness::kept;
+  Done acted;
   for (int plan = 0; plan < plans_at_most; ++plan) {
-    Result<Answers> answers = ask(request, freshness);
+    // What a stale action found comes back in the same round trip.
+    Result<Answers> answers = acted.answers ? Result<Answers>(*acted.answers)
+                                            : ask(request, plan == 0 ? request.first : ConvergeRequest::First::ask);
     if (!answers) return fail(answers.error());
     Result<Change> change = request.plan(*answers);
     if (!change) return fail(change.error());
@@ -185,12 +208,12 @@ Result<Converged> Converger::run(const ConvergeRequest& request) {
       done.change = std::move(*change);
       return done;
     }
-    std::vector<ActionResult> results;
-    const Result<Acted> acted = act_all(request, *change, *answers, results);
-    if (!acted) return fail(acted.error());
-    if (*acted == Acted::all) return verify(request, *change, results);
-    // What a stale action found comes back in the same round trip; without it, ask.
-    freshness = request.node->answers.count(request.key) != 0 ? Freshness::kept : Freshness::anew;
+    const Alone alone(run_, host_.turns(), change->actions);
+    if (!alone.granted()) return fail(ErrorKind::interrupted, "interrupted while waiting for the other steps to end");
+    acted = Done();
+    const Result<Acted> end = act_all(request, *change, *answers, acted);
+    if (!end) return fail(end.error());
+    if (*end == Acted::all) return verify(request, *change, acted);
   }
   return fail(make_error(ErrorKind::stale, fmt::format("{}: the answers changed under {} plans in a row",
                                                        request.node->name, plans_at_most))

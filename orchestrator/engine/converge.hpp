@@ -18,6 +18,7 @@ struct ConvergeRequest {
   std::string key;  // of the answers kept in the node session
   Become become = Become::no;
   SteadyPoint deadline;
+  enum class First { kept, ask } first = First::kept;  // may the first plan use answers that others have asked for?
   std::vector<Question> questions;
   std::function<Result<Change>(const Answers&)> plan;
   std::function<Result<Value>(const Answers&, const std::vector<ActionResult>&)> outputs;  // empty: the change's
@@ -32,7 +33,22 @@ struct Converged {
   bool outputs_known = true;
 };
 
-// Used by the host's worker only.
+// While it lives nothing else runs on the host, if one of the actions must be alone.
+class Alone {
+ public:
+  Alone(const RunContext& run, Turns& turns, const std::vector<Action>& actions);
+  ~Alone();
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+  bool granted() const { return !needed_ || taken_; }  // false: interrupted while waiting
+
+ private:
+  Turns& turns_;
+  const bool needed_;
+  bool taken_ = false;
+};
+
+// Safe for concurrent use.
 class Converger {
  public:
   Converger(RunContext& run, HostSession& host) : run_(run), host_(host), actor_(run, host) {}
@@ -42,13 +58,14 @@ class Converger {
   Actor& actor() { return actor_; }
 
  private:
-  enum class Freshness { kept, anew };
-  Result<Answers> ask(const ConvergeRequest& request, Freshness freshness);
+  Result<Answers> ask(const ConvergeRequest& request, ConvergeRequest::First from);
   enum class Acted { all, stale };
-  Result<Acted> act_all(const ConvergeRequest& request, const Change& change, const Answers& answers,
-                        std::vector<ActionResult>& results);
-  Result<Converged> verify(const ConvergeRequest& request, const Change& change,
-                           const std::vector<ActionResult>& results);
+  struct Done {
+    std::vector<ActionResult> results;
+    std::optional<Answers> answers;  // to this step's questions, from behind the last action
+  };
+  Result<Acted> act_all(const ConvergeRequest& request, const Change& change, const Answers& answers, Done& done);
+  Result<Converged> verify(const ConvergeRequest& request, const Change& change, const Done& done);
   void say_planned(const ConvergeRequest& request, const Change& change);
 
   RunContext& run_;

@@ -14,13 +14,23 @@ HostWorker::HostWorker(RunContext& run, const PlayHost& host, ForkLimit& forks)
 void HostWorker::finish_others(Progress progress, const std::string& why) {
   for (std::size_t step : run_.order.order()) {
     const Progress now = run_.board.get(session_.name(), step).progress;
-    if (now != Progress::waiting && now != Progress::running) continue;
+    const auto failed = [&](const auto& failure) { return failure.first == step; };
+    if (now != Progress::waiting || std::any_of(failures_.begin(), failures_.end(), failed)) continue;
     run_.board.put(session_.name(), step, runner_.leave_out(step, progress, why));
   }
   over_ = true;
 }
 
 namespace {
+
+// Enough for the diamonds that playbooks have; a connection has eight lanes, and a step may use two of them.
+constexpr std::size_t side_by_side = 4;
+
+// A lock is of the node, as what it stands for (apt, a port, a cache folder) is.
+std::string lock_of(const HostSession& session, const StepDecl& decl) {
+  if (decl.lock.empty()) return {};
+  return session.node_name_for(decl).value_or(session.name()) + "\n" + decl.lock;
+}
 
 Value failure_evidence(const StepResult& failure) {
   Value out = {{"summary", failure.summary}, {"inputs", failure.inputs}, {"outputs", failure.outputs}};
@@ -35,19 +45,26 @@ Value failure_evidence(const StepResult& failure) {
 
 }  // namespace
 
-StepResult HostWorker::handle(std::size_t step, StepResult failure) {
-  // A step without handlers of its own falls under those of the nearest step that waits for it: "smoke: roll back" is
-  // meant for everything that leads to the smoke test.
-  std::size_t declared_by = step;
-  if (run_.playbook.steps[step].on_failure.empty()) {
-    for (std::size_t later : run_.order.dependents(step)) {
-      if (run_.playbook.steps[later].on_failure.empty()) continue;
-      declared_by = later;
-      break;
-    }
+// A step without handlers of its own falls under those of the nearest step that waits for it: "smoke: roll back" is
+// meant for everything that leads to the smoke test.
+std::size_t HostWorker::handled_by(std::size_t step) const {
+  if (!run_.playbook.steps[step].on_failure.empty()) return step;
+  for (std::size_t later : run_.order.dependents(step)) {
+    if (!run_.playbook.steps[later].on_failure.empty()) return later;
   }
+  return step;
+}
+
+bool HostWorker::has_handler(std::size_t step, const StepResult& result) const {
+  const bool locked = result.error && result.error->kind == ErrorKind::busy;
+  return result.progress == Progress::failed && !run_.playbook.steps[step].ignore_failure && !locked &&
+         run_.options.mode == Mode::apply && !run_.playbook.steps[handled_by(step)].on_failure.empty();
+}
+
+// Nothing else runs on the host meanwhile: a remedy is one change at a time, and a rollback must not race with actions.
+StepResult HostWorker::handle(std::size_t step, StepResult failure) {
+  const std::size_t declared_by = handled_by(step);
   const std::vector<HandlerDecl>& handlers = run_.playbook.steps[declared_by].on_failure;
-  if (handlers.empty()) return failure;
   run_.recorder.keep(session_.host().target.name, run_.playbook.steps[step].id, "failure.json",
                      failure_evidence(failure).dump(2, ' ', false, Value::error_handler_t::replace));
   for (const HandlerDecl& handler : handlers) {
@@ -66,31 +83,102 @@ StepResult HostWorker::handle(std::size_t step, StepResult failure) {
   return failure;
 }
 
-void HostWorker::one_step(std::size_t step) {
+void HostWorker::start(std::size_t step) {
   const StepDecl& decl = run_.playbook.steps[step];
   StepResult running;
   running.progress = Progress::running;
   run_.board.put(session_.name(), step, running);
-  StepResult result = runner_.run(step);
-  if (result.progress == Progress::failed) {
+  Running& here = running_[step];
+  here.lock = lock_of(session_, decl);
+  session_.turns().enter();
+  here.thread = std::thread([this, step] {
+    StepResult result = runner_.run(step);
+    session_.turns().leave();
+    {
+      const Lock guard(mutex_);
+      ended_.emplace_back(step, std::move(result));
+    }
+    run_.board.touch();
+  });
+}
+
+void HostWorker::take_ended() {
+  std::vector<std::pair<std::size_t, StepResult>> ended;
+  {
+    const Lock guard(mutex_);
+    ended.swap(ended_);
+  }
+  for (auto& [step, result] : ended) {
+    running_.at(step).thread.join();
+    running_.erase(step);
+    if (has_handler(step, result)) {
+      failures_.emplace_back(step, std::move(result));
+    } else {
+      finish(step, std::move(result));
+    }
+  }
+}
+
+void HostWorker::drain() {
+  while (!running_.empty()) {
+    const std::uint64_t seen = run_.board.changes();
+    take_ended();
+    if (!running_.empty()) wait_for_change(seen);
+  }
+}
+
+void HostWorker::handle_failures() {
+  while (!failures_.empty()) {
+    drain();
+    auto [step, failure] = std::move(failures_.front());
+    failures_.erase(failures_.begin());
+    // A remedy for another step may have run this one again.
+    if (run_.board.get(session_.name(), step).progress != Progress::running) continue;
+    if (!over_) failure = handle(step, std::move(failure));
+    finish(step, std::move(failure));
+  }
+}
+
+void HostWorker::finish(std::size_t step, StepResult result) {
+  const Progress progress = result.progress;
+  if (progress == Progress::failed) {
     const ErrorKind kind = result.error ? result.error->kind : ErrorKind::internal;
     end_.locked = end_.locked || kind == ErrorKind::busy;
     end_.stale = end_.stale || kind == ErrorKind::stale;
-    if (decl.ignore_failure) {
+    if (run_.playbook.steps[step].ignore_failure) {
       result.ignored = true;
       result.outputs_known = true;
-    } else if (run_.options.mode == Mode::apply && kind != ErrorKind::busy) {
-      result = handle(step, std::move(result));
     }
   }
   if (result.error && !result.ignored && !end_.first_error) end_.first_error = result.error;
-  const Progress progress = result.progress;
   if (result.verdict && result.verdict->kind == VerdictKind::inconclusive) end_.inconclusive = true;
-  run_.board.put(session_.name(), step, std::move(result));
-  if (progress == Progress::unreachable) {
-    run_.recorder.emit(EventType::host_unreachable, session_.name(), "", {{"error", error_value(*end_.first_error)}});
-    finish_others(Progress::unreachable, "the host cannot be reached");
+  if (progress == Progress::unreachable && !lost_) {
+    lost_ = true;
+    run_.recorder.emit(EventType::host_unreachable, session_.name(), "", {{"error", error_value(*result.error)}});
   }
+  run_.board.put(session_.name(), step, std::move(result));
+}
+
+// Steps whose `lock` another step of the same node holds.
+std::set<std::size_t> HostWorker::held_back() const {
+  std::set<std::size_t> out;
+  for (std::size_t step = 0; step < run_.playbook.steps.size(); ++step) {
+    const StepDecl& decl = run_.playbook.steps[step];
+    if (decl.lock.empty()) continue;
+    const std::string lock = lock_of(session_, decl);
+    const auto holds = [&](const auto& running) { return running.second.lock == lock; };
+    if (std::any_of(running_.begin(), running_.end(), holds)) out.insert(step);
+  }
+  return out;
+}
+
+// Only a host that waits for others gives its place away.
+void HostWorker::wait_for_change(std::uint64_t seen) {
+  constexpr Milliseconds look_at_interrupt = std::chrono::milliseconds(200);
+  const bool idle = running_.empty();
+  if (idle) forks_.leave();
+  run_.board.wait(seen, look_at_interrupt);
+  if (idle) forks_.enter();
 }
 
 // Steps that were not chosen. Those whose outputs are read by chosen ones are asked, never acted on.
@@ -145,29 +233,30 @@ void HostWorker::settle_pending() {
 }
 
 void HostWorker::steps() {
-  while (!over_) {
-    if (run_.stop_starting()) return finish_others(Progress::cancelled, "the run was interrupted");
+  // Planning changes nothing, and everything it asks is asked in one go: one after the other reads better.
+  const std::size_t most = run_.options.mode == Mode::plan ? 1 : side_by_side;
+  while (!over_ && !lost_ && !run_.stop_starting()) {
     const std::uint64_t seen = run_.board.changes();
-    const Board::Next next = run_.board.next(session_.name());
-    switch (next.kind) {
-      case Board::Next::Kind::finished:
-        return;
-      case Board::Next::Kind::cancel:
-        run_.board.put(session_.name(), next.step,
-                       runner_.leave_out(next.step, Progress::cancelled, "a step it needs did not succeed"));
-        break;
-      case Board::Next::Kind::wait: {
-        constexpr Milliseconds look_at_interrupt = std::chrono::milliseconds(200);
-        forks_.leave();
-        run_.board.wait(seen, look_at_interrupt);
-        forks_.enter();
-        break;
-      }
-      case Board::Next::Kind::run:
-        one_step(next.step);
-        break;
+    take_ended();
+    handle_failures();
+    if (over_ || lost_ || run_.stop_starting()) break;
+    const Board::Next next = run_.board.next(session_.name(), held_back());
+    if (next.kind == Board::Next::Kind::cancel) {
+      run_.board.put(session_.name(), next.step,
+                     runner_.leave_out(next.step, Progress::cancelled, "a step it needs did not succeed"));
+    } else if (next.kind == Board::Next::Kind::run && running_.size() < most && session_.turns().open()) {
+      start(next.step);
+    } else if (next.kind == Board::Next::Kind::finished && running_.empty()) {
+      return;
+    } else {
+      wait_for_change(seen);
     }
   }
+  drain();
+  handle_failures();
+  if (over_) return;
+  finish_others(lost_ ? Progress::unreachable : Progress::cancelled,
+                lost_ ? "the host cannot be reached" : "the run was interrupted");
 }
 
 HostEnd HostWorker::summarize() {

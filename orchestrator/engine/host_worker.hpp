@@ -1,9 +1,14 @@
 // One host through the whole play: steps as they become ready, handlers of failures, the end of it.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "orchestrator/base/mutex.hpp"
 #include "orchestrator/engine/engine.hpp"
 #include "orchestrator/engine/fork_limit.hpp"
 #include "orchestrator/engine/remedy.hpp"
@@ -21,7 +26,8 @@ struct HostEnd {
   bool stale = false;
 };
 
-// Lives on one thread.
+// Lives on one thread, which owns all of its state; each step that runs has a thread beside it, which hands over what
+// came of it and touches nothing else here.
 class HostWorker {
  public:
   HostWorker(RunContext& run, const PlayHost& host, ForkLimit& forks);
@@ -31,7 +37,15 @@ class HostWorker {
   void leave_out();
   void settle_pending();
   void steps();
-  void one_step(std::size_t step);
+  void start(std::size_t step);
+  void wait_for_change(std::uint64_t seen);
+  std::set<std::size_t> held_back() const;
+  void take_ended();
+  void drain();
+  void handle_failures();
+  void finish(std::size_t step, StepResult result);
+  bool has_handler(std::size_t step, const StepResult& result) const;
+  std::size_t handled_by(std::size_t step) const;
   StepResult handle(std::size_t step, StepResult failure);
   void finish_others(Progress progress, const std::string& why);
   HostEnd summarize();
@@ -42,7 +56,16 @@ class HostWorker {
   StepRunner runner_;
   RemedyLoop remedies_;
   HostEnd end_;
+  struct Running {
+    std::thread thread;
+    std::string lock;  // node and name; empty: it takes none
+  };
+  std::map<std::size_t, Running> running_;
+  std::vector<std::pair<std::size_t, StepResult>> failures_;  // with handlers, whose turn has not come yet
+  Mutex mutex_;
+  std::vector<std::pair<std::size_t, StepResult>> ended_ MW_GUARDED_BY(mutex_);
   bool over_ = false;  // nothing more is to run here
+  bool lost_ = false;  // the host cannot be reached
   bool rolled_back_ = false;
 };
 

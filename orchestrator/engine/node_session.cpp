@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "orchestrator/engine/action_script.hpp"
 #include "orchestrator/engine/ask.hpp"
 
@@ -21,14 +24,38 @@ bool way_is_lost(const Error& error, const Connection& connection) {
   }
 }
 
+std::optional<NodeFacts> NodeSession::facts(Become become) const {
+  const Lock guard(mutex_);
+  const auto it = facts_.find(become);
+  return it == facts_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void NodeSession::learn(Become become, NodeFacts facts) {
+  const Lock guard(mutex_);
+  facts_[become] = std::move(facts);
+}
+
+void NodeSession::note_lock(Become become) {
+  const Lock guard(mutex_);
+  locked_.insert(become);
+}
+
+std::set<Become> NodeSession::take_locks() {
+  const Lock guard(mutex_);
+  return std::exchange(locked_, {});
+}
+
 HostSession::HostSession(RunContext& run, const PlayHost& host) : run_(run), host_(host) {
   base_.name = host.target.name;
   base_.address = {{"host", host.target.name}};
 }
 
 HostSession::~HostSession() {
+  const Lock guard(containers_mutex_);
   for (auto& [key, node] : containers_) run_.live.remove(node->connection);
+  for (auto& node : dropped_) run_.live.remove(node->connection);
   containers_.clear();
+  dropped_.clear();
   if (connection_) run_.live.remove(connection_.get());
 }
 
@@ -72,6 +99,8 @@ bool names_container(const Value& outputs) {
 Result<NodeSession*> HostSession::open_container(const Value& address, const std::string& provided_by,
                                                  NodeSession& outer) {
   const std::string key = address.dump();
+  // Held while the hop is made: two steps that want one container get one session.
+  const Lock guard(containers_mutex_);
   if (const auto it = containers_.find(key); it != containers_.end()) return it->second.get();
   const Value& container = address["container"];
   ContainerTarget target;
@@ -79,7 +108,7 @@ Result<NodeSession*> HostSession::open_container(const Value& address, const std
   target.id = container["id"].is_string() ? container["id"].get<std::string>() : container["id"].dump();
   Result<std::unique_ptr<Connection>> hop = run_.services.connector->hop(*outer.connection, target);
   if (!hop) return fail(wrap(hop.error(), fmt::format("entering container {} of {}", target.id, outer.name)));
-  auto node = std::make_unique<NodeSession>();
+  auto node = std::make_unique<NodeSession>(cache_);
   node->name = container_name(outer, container);
   node->address = address;
   node->provided_by = provided_by;
@@ -125,53 +154,60 @@ Result<NodeSession*> HostSession::node_at(const Value& address) {
   return open_container(address, address.value("provided_by", std::string()), **outer);
 }
 
-void HostSession::changed() {
-  base_.answers.clear();
-  for (auto& [key, node] : containers_) node->answers.clear();
-}
-
 void HostSession::drop_containers(const std::string& step) {
+  const Lock guard(containers_mutex_);
   std::vector<std::string> gone;
   for (const auto& [key, node] : containers_) {
-    if (node->provided_by == step) gone.push_back(key);
+    if (node->provided_by == step) gone.push_back(node->name);
   }
-  for (const std::string& key : gone) {
-    const auto it = containers_.find(key);
-    if (it == containers_.end()) continue;
-    const std::string provided = it->second->name + "/";
-    run_.live.remove(it->second->connection);
-    containers_.erase(it);
-    for (auto inner = containers_.begin(); inner != containers_.end();) {
-      if (inner->second->name.compare(0, provided.size(), provided) != 0) {
-        ++inner;
-        continue;
-      }
-      run_.live.remove(inner->second->connection);
-      inner = containers_.erase(inner);
+  const auto within = [](const std::string& name, const std::string& outer) {
+    return name == outer || name.compare(0, outer.size() + 1, outer + "/") == 0;
+  };
+  for (auto it = containers_.begin(); it != containers_.end();) {
+    const std::string& name = it->second->name;
+    if (std::none_of(gone.begin(), gone.end(), [&](const std::string& outer) { return within(name, outer); })) {
+      ++it;
+      continue;
     }
+    cache_.forget(name);
+    dropped_.push_back(std::move(it->second));
+    it = containers_.erase(it);
   }
 }
 
-Result<void> HostSession::reconnect(NodeSession& node, Milliseconds most) {
+std::uint64_t HostSession::line() const {
+  const Lock guard(line_mutex_);
+  return line_;
+}
+
+Result<void> HostSession::reconnect(NodeSession& node, Milliseconds most, std::uint64_t seen) {
   const SteadyPoint end = run_.services.clock->steady() + most;
-  changed();
-  for (auto& [become, facts] : node.facts) facts.boot.clear();
-  if (Result<void> up = base_.connection->reconnect(most); !up) return up;
-  if (node.connection == base_.connection) return {};
-  const auto left = std::chrono::duration_cast<Milliseconds>(end - run_.services.clock->steady());
-  return node.connection->reconnect(std::max(left, Milliseconds(1000)));
+  const Lock guard(line_mutex_);
+  if (line_ != seen) {
+    if (line_error_) return fail(*line_error_);
+    return {};
+  }
+  cache_.changed();
+  Result<void> up = base_.connection->reconnect(most);
+  if (up && node.connection != base_.connection) {
+    const auto left = std::chrono::duration_cast<Milliseconds>(end - run_.services.clock->steady());
+    up = node.connection->reconnect(std::max(left, Milliseconds(1000)));
+  }
+  ++line_;
+  line_error_ = up ? std::nullopt : std::optional(up.error());
+  return up;
 }
 
 void HostSession::inherit_lock(NodeSession& node, Become become) {
   AskBatch batch(node);
   batch.add_facts(become);
   // Without the facts it is not known where the lock is; the node is out of reach then, which others will say.
-  if (batch.send()) node.locked.insert(become);
+  if (batch.send()) node.note_lock(become);
 }
 
 void HostSession::release_locks() {
   const auto release = [&](NodeSession& node) {
-    for (Become become : node.locked) {
+    for (Become become : node.take_locks()) {
       Command command;
       command.script = release_lock_script(state_dir(node, become), run_.run());
       command.become = become;
@@ -180,8 +216,8 @@ void HostSession::release_locks() {
         run_.recorder.warn(node.name, "", "the lock on the node was not given back: " + done.error().message);
       }
     }
-    node.locked.clear();
   };
+  const Lock guard(containers_mutex_);
   for (auto& [key, node] : containers_) release(*node);
   if (connected()) release(base_);
 }
@@ -193,9 +229,9 @@ Become HostSession::become_of(const StepDecl& decl) const {
 
 std::string HostSession::state_dir(const NodeSession& node, Become become) const {
   if (!run_.options.node_state_dir.empty()) return run_.options.node_state_dir;
-  const auto it = node.facts.find(become);
-  if (it == node.facts.end() || it->second.user_id == "0") return "/var/lib/millwright";
-  return it->second.home + "/.local/state/millwright";
+  const std::optional<NodeFacts> facts = node.facts(become);
+  if (!facts || facts->user_id == "0") return "/var/lib/millwright";
+  return facts->home + "/.local/state/millwright";
 }
 
 }  // namespace millwright

@@ -1,6 +1,6 @@
 // A host of the play while it is worked on: its connection, the containers in it, and what its nodes have answered.
 //
-// Owned by the host's worker and used from its thread only.
+// The steps of the host that run side by side share it. Safe for concurrent use, but for what says otherwise.
 #pragma once
 
 #include <map>
@@ -8,8 +8,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "orchestrator/base/mutex.hpp"
+#include "orchestrator/engine/answer_cache.hpp"
 #include "orchestrator/engine/run_context.hpp"
+#include "orchestrator/engine/turns.hpp"
 
 namespace millwright {
 
@@ -17,19 +21,31 @@ namespace millwright {
 struct NodeFacts {
   std::string user_id;
   std::string home;
-  std::string boot;
   bool systemd = false;
 };
 
-struct NodeSession {
+class NodeSession {
+ public:
+  explicit NodeSession(AnswerCache& kept) : cache(kept) {}
+
+  // Set before others see the session, constant then.
   std::string name;         // "gpu1", "gpu1/llm"
   Value address;            // {"host": .., "container": {"backend", "id"}, "provided_by": step, "through": outer}
   std::string provided_by;  // the step whose container this is; empty for the host
   Connection* connection = nullptr;
   std::unique_ptr<Connection> owned;
-  std::map<Become, NodeFacts> facts;
-  std::map<std::string, Answers> answers;  // by Unit::key; dropped when something on the host changes
-  std::set<Become> locked;                 // state folders of it whose lock this run has taken
+  AnswerCache& cache;
+
+  std::optional<NodeFacts> facts(Become become) const;
+  void learn(Become become, NodeFacts facts);
+  // State folders of it whose lock this run has taken.
+  void note_lock(Become become);
+  std::set<Become> take_locks();  // forgets them
+
+ private:
+  mutable Mutex mutex_;
+  std::map<Become, NodeFacts> facts_ MW_GUARDED_BY(mutex_);
+  std::set<Become> locked_ MW_GUARDED_BY(mutex_);
 };
 
 class HostSession {
@@ -41,10 +57,12 @@ class HostSession {
 
   const PlayHost& host() const { return host_; }
   const std::string& name() const { return host_.target.name; }
-  // Connects; says host_connected or host_unreachable. Nothing to do when it is connected.
+  // Connects; says host_connected or host_unreachable. Nothing to do when it is connected. Not for concurrent use.
   Result<void> connect();
   bool connected() const { return base_.connection != nullptr; }
   NodeSession& base() { return base_; }
+  AnswerCache& cache() { return cache_; }
+  Turns& turns() { return turns_; }
   // Connected, and the line still holds as far as is known.
   bool reachable() const { return connected() && base_.connection->alive(); }
 
@@ -55,16 +73,17 @@ class HostSession {
   // From an undo record.
   Result<NodeSession*> node_at(const Value& address);
 
-  // Something on the host was changed: all answers are old.
-  void changed();
   // The containers of this step may be others now.
   void drop_containers(const std::string& step);
-  // Drops the line of this node (and what runs through it) and finds it again before the deadline.
-  Result<void> reconnect(NodeSession& node, Milliseconds most);
+  // How many times the line was looked for again; read before a call that may find it broken.
+  std::uint64_t line() const;
+  // Drops the line of this node (and what runs through it) and finds it again before the deadline. When another step
+  // has done so since `seen`, what came of that is the answer.
+  Result<void> reconnect(NodeSession& node, Milliseconds most, std::uint64_t seen);
   // An earlier life of this run may have locked this node: it is given back at the end as if it had been taken now.
   void inherit_lock(NodeSession& node, Become become);
   // Gives back what this run has locked on the nodes. Best effort: a node out of reach keeps its lock, which names
-  // this run.
+  // this run. Not for concurrent use.
   void release_locks();
 
   Become become_of(const StepDecl& decl) const;
@@ -76,9 +95,17 @@ class HostSession {
 
   RunContext& run_;
   const PlayHost& host_;
+  AnswerCache cache_;
+  Turns turns_;
   std::unique_ptr<Connection> connection_;
-  NodeSession base_;
-  std::map<std::string, std::unique_ptr<NodeSession>> containers_;  // by address
+  NodeSession base_{cache_};
+  mutable Mutex containers_mutex_;
+  std::map<std::string, std::unique_ptr<NodeSession>> containers_ MW_GUARDED_BY(containers_mutex_);  // by address
+  // No longer to be used, but another step may still be at work through one.
+  std::vector<std::unique_ptr<NodeSession>> dropped_ MW_GUARDED_BY(containers_mutex_);
+  mutable Mutex line_mutex_;
+  std::uint64_t line_ MW_GUARDED_BY(line_mutex_) = 0;
+  std::optional<Error> line_error_ MW_GUARDED_BY(line_mutex_);  // of the last time
 };
 
 // The way to the node is gone, as opposed to a node that answered badly.

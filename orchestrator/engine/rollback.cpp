@@ -71,7 +71,7 @@ void Rollback::undo(const UndoRecord& record) {
   const Become become = record.node.value("become", false) ? Become::root : Become::no;
   Result<NodeSession*> node = host_.node_at(record.node);
   if (!node) return settle(record, UndoState::failed, node.error().message);
-  host_.changed();
+  const Changing changing(host_.cache());
   host_.inherit_lock(**node, become);
   // One that still runs (its controller was killed, not it) is let finish first: undo must not race with it.
   Actor actor(run_, host_);

@@ -179,7 +179,7 @@ Board::Readiness Board::readiness(const std::string& host, std::size_t step) con
   return readiness;
 }
 
-Board::Next Board::next(const std::string& host) const {
+Board::Next Board::next(const std::string& host, const std::set<std::size_t>& held_back) const {
   const Lock guard(mutex_);
   const std::vector<StepResult>& own = results_.at(host);
   bool waiting = false;
@@ -188,7 +188,8 @@ Board::Next Board::next(const std::string& host) const {
     waiting = true;
     switch (readiness(host, step)) {
       case Readiness::ready:
-        return {Next::Kind::run, step};
+        if (held_back.count(step) == 0) return {Next::Kind::run, step};
+        break;
       case Readiness::never:
         return {Next::Kind::cancel, step};
       case Readiness::not_yet:
@@ -201,6 +202,12 @@ Board::Next Board::next(const std::string& host) const {
 std::uint64_t Board::changes() const {
   const Lock guard(mutex_);
   return changes_;
+}
+
+void Board::touch() {
+  const Lock guard(mutex_);
+  ++changes_;
+  changed_.notify_all();
 }
 
 void Board::wait(std::uint64_t seen, Milliseconds most) const {

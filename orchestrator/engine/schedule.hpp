@@ -65,10 +65,11 @@ class Board {
     enum class Kind { run, cancel, wait, finished } kind = Kind::finished;
     std::size_t step = 0;
   };
-  // run and cancel name a step: the caller runs it, or records it as cancelled. wait: only other hosts can bring this
-  // one further.
-  Next next(const std::string& host) const;
+  // run and cancel name a step: the caller runs it, or records it as cancelled. wait: something must end first, here or
+  // on another host. finished: nothing waits any more. A step in `held_back` does not run now.
+  Next next(const std::string& host, const std::set<std::size_t>& held_back = {}) const;
   std::uint64_t changes() const;
+  void touch();  // wakes those who wait, as if something had been put
   // Until something was put since `seen`, at most so long.
   void wait(std::uint64_t seen, Milliseconds most) const;
 

@@ -46,13 +46,16 @@ std::vector<Wanted> StepRunner::ahead(const NodeSession& node, const std::string
     const StepDecl& decl = run_.playbook.steps[step];
     const StepKind* kind = run_.services.registry->find_converging(decl.uses);
     const Progress progress = run_.board.get(host_.name(), step).progress;
-    if (kind == nullptr || (progress != Progress::waiting && progress != Progress::running)) continue;
+    // Another step that has begun may be about to ask; behind an action it has what it wants.
+    const bool own = progress == Progress::running && (except == decl.id || except.rfind(decl.id + "[", 0) == 0);
+    const bool begun = progress == Progress::running && which == Ahead::missing;
+    if (kind == nullptr || (progress != Progress::waiting && !own && !begun)) continue;
     if (host_.node_name_for(decl) != node.name) continue;
     const auto units = units_of(run_, host_.host(), step);
     if (!units || !*units) continue;
     for (const Unit& unit : **units) {
       if (unit.key() == except) continue;
-      if (which == Ahead::missing && node.answers.count(unit.key()) != 0) continue;
+      if (which == Ahead::missing && node.cache.has(node.name, unit.key())) continue;
       // A mistake in a later step is reported when it is that step's turn.
       const auto prepared = prepare(run_, host_.host(), unit, replaced(step));
       if (!prepared || !*prepared || !(*prepared)->wanted) continue;
@@ -129,8 +132,7 @@ StepResult StepRunner::preview(const Unit& unit, const ActiveStep& kind, NodeSes
   const std::string key = unit.key() + " (preview)";
   batch.add(Wanted{key, kind.preview_questions(inputs), host_.become_of(*unit.decl)});
   if (Result<void> sent = batch.send(); !sent) return failed(sent.error());
-  const Result<std::string> text = kind.preview(inputs, node.answers.at(key));
-  node.answers.erase(key);
+  const Result<std::string> text = kind.preview(inputs, batch.answers(key));
   if (!text) return failed(text.error());
   run_.recorder.emit(EventType::step_planned, node.name, unit.decl->id,
                      {{"state", "unknown"}, {"summary", *text}, {"diff", ""}, {"actions", Value::array()}});
@@ -194,6 +196,7 @@ StepResult StepRunner::activate(const Unit& unit, const ActiveStep& kind, NodeSe
 // Rollback goes back over all attempts of a step, so what it arrives at is what was there before the first one.
 void StepRunner::keep_first_previous_release(const Unit& unit, Value& outputs) {
   constexpr const char* name = "previous_release";
+  const Lock guard(mutex_);
   if (const Value before = earlier_outputs(unit); before.is_object() && before.contains(name)) {
     previous_release_.try_emplace(unit.key(), before[name]);
   }
@@ -316,7 +319,7 @@ StepResult StepRunner::run(std::size_t step) {
                         {"delay_ms", delay.count()},
                         {"reason", result.summary}});
     clock.sleep(delay, [&] { return run_.stop_starting(); });
-    host_.changed();  // the world may have moved on meanwhile
+    host_.cache().changed();  // the world may have moved on meanwhile
     delay = Milliseconds(static_cast<Milliseconds::rep>(static_cast<double>(delay.count()) * decl.retry.backoff));
   }
   say_finished(decl, result, std::chrono::duration_cast<Milliseconds>(clock.steady() - begin));
@@ -371,7 +374,7 @@ Result<std::optional<Change>> StepRunner::plan_now(const Unit& unit) {
   AskBatch batch(**node);
   batch.add(Wanted{unit.key(), kind->ask(inputs), host_.become_of(*unit.decl)});
   if (Result<void> sent = batch.send(); !sent) return fail(sent.error());
-  Result<Change> change = kind->plan(inputs, (*node)->answers.at(unit.key()));
+  Result<Change> change = kind->plan(inputs, batch.answers(unit.key()));
   if (!change) return fail(change.error());
   return std::optional(std::move(*change));
 }

@@ -10,7 +10,7 @@
 
 namespace millwright {
 
-// Used by the host's worker only.
+// Safe for concurrent use, but for `replace`, which needs that no step of the host runs.
 class StepRunner {
  public:
   StepRunner(RunContext& run, HostSession& host) : run_(run), host_(host), converger_(run, host) {}
@@ -51,7 +51,9 @@ class StepRunner {
   HostSession& host_;
   Converger converger_;
   std::map<std::size_t, Value> replaced_;
-  std::map<std::string, Value> previous_release_;  // by unit: what was there before its first attempt
+  Mutex mutex_;
+  // By unit: what was there before its first attempt.
+  std::map<std::string, Value> previous_release_ MW_GUARDED_BY(mutex_);
 };
 
 }  // namespace millwright

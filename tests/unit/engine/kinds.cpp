@@ -221,6 +221,40 @@ class Sleepy : public ActiveStep {
   const Signature signature_ = signature_of("sleepy", {input("seconds", 1)});
 };
 
+// Writes when it begins and ends; in between it waits until another has begun, or just a moment.
+class Span : public StepKind {
+ public:
+  const Signature& signature() const override { return signature_; }
+  std::vector<Question> ask(const Inputs& inputs) const override {
+    return {{"ended", "grep -cx " + shell_quote("end " + inputs.string("name")) + " " +
+                          shell_quote(inputs.string("log")) + " 2>/dev/null"}};
+  }
+  Result<Change> plan(const Inputs& inputs, const Answers& answers) const override {
+    Change change;
+    if (answers.at("ended").ok()) return change;
+    const std::string log = shell_quote(inputs.string("log"));
+    const std::string meets = inputs.string("meets");
+    Action action;
+    action.title = "span " + inputs.string("name");
+    action.script = "echo " + shell_quote("begin " + inputs.string("name")) + " >>" + log + "\n";
+    action.script += meets.empty() ? "sleep 0.3\n"
+                                   : "i=0\nuntil grep -qx " + shell_quote("begin " + meets) + " " + log +
+                                         "; do i=$((i + 1)); [ $i -lt 100 ] || exit 4; sleep 0.1; done\n";
+    action.script += "echo " + shell_quote("end " + inputs.string("name")) + " >>" + log + "\n";
+    action.undo = "grep -vx -e " + shell_quote("begin " + inputs.string("name")) + " -e " +
+                  shell_quote("end " + inputs.string("name")) + " " + log + " >" + log + ".new || :\nmv " + log +
+                  ".new " + log + "\n";
+    action.undo_title = "forget " + inputs.string("name");
+    action.marks.destructive = inputs.boolean("destructive");
+    change.actions.push_back(std::move(action));
+    return change;
+  }
+
+ private:
+  const Signature signature_ =
+      signature_of("span", {input("log"), input("name"), input("meets"), input("destructive", false)});
+};
+
 }  // namespace
 
 void register_test_kinds(StepRegistry& registry) {
@@ -232,6 +266,7 @@ void register_test_kinds(StepRegistry& registry) {
   registry.add(std::make_unique<Release>());
   registry.add(std::make_unique<Smoke>());
   registry.add(std::make_unique<Sleepy>());
+  registry.add(std::make_unique<Span>());
 }
 
 }  // namespace millwright::testing
