@@ -22,7 +22,7 @@ constexpr int unprepared_status = 70;
 // sync FILE is coreutils 8.24 and newer; elsewhere everything is synced.
 constexpr const char* helpers = R"sh(
 mw_sync() { sync "$@" 2>/dev/null || sync; }
-mw_mark() { printf '%s\n' "$1" >"$D/outcome.tmp" && mv -f "$D/outcome.tmp" "$D/outcome"; }
+mw_mark() { (umask 077; printf '%s\n' "$1" >"$D/outcome.tmp") && mv -f "$D/outcome.tmp" "$D/outcome"; }
 mw_start_of() {
   cut -d' ' -f3,22 "/proc/$1/stat" 2>/dev/null | {
     read -r state start || :

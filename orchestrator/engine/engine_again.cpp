@@ -136,8 +136,7 @@ Result<RunSummary> Engine::rollback(const std::string& id, const std::vector<std
   const SteadyPoint start = services_.clock->steady();
   say_started(run, "rollback", hosts);
   RunSummary summary = summarize_run(run, roll_back_hosts(run, hosts, "asked for"));
-  if (summary.exit == ExitCode::rolled_back) summary.sentence = "rolled back";
-  finish(run, summary, start);
+  finish(run, summary, start, RolledBack::as_asked);
   return summary;
 }
 

@@ -105,8 +105,7 @@ Result<RunSummary> Engine::rollback_from_node(const PlayHost& host, const std::s
     if (Result<std::uint64_t> added = services_.journal->add_undo(record.id, undo); !added) return fail(added.error());
   }
   RunSummary summary = summarize_run(run, roll_back_hosts(run, hosts, "asked for, from what the node knows of " + id));
-  if (summary.exit == ExitCode::rolled_back) summary.sentence = "rolled back";
-  finish(run, summary, start);
+  finish(run, summary, start, RolledBack::as_asked);
   return summary;
 }
 

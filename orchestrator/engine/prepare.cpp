@@ -36,8 +36,7 @@ bool known_now(const RunContext& run, const PlayHost& host, const References& re
     for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
       if (run.playbook.steps[step].register_as == path[0] && !outputs_known(run, host, step)) return false;
     }
-    const std::string& name = path[0] == "vars" && path.size() > 1 ? path[1] : path[0];
-    const auto var = run.playbook.vars.find(name);
+    const auto var = path[0] == "vars" && path.size() > 1 ? run.playbook.vars.find(path[1]) : run.playbook.vars.end();
     if (var != run.playbook.vars.end() && !known_now(run, host, var->second.references(), depth + 1)) return false;
   }
   return true;
@@ -63,14 +62,13 @@ Result<void> add_playbook_vars(const RunContext& run, const PlayHost& host, Valu
     progressed = false;
     std::vector<const std::pair<const std::string, Template>*> left;
     for (const auto* entry : open) {
-      Result<Value> value = entry->second.render(ObjectScope(scope));
+      Result<Value> value = entry->second.render(ObjectScope(scope, &run.secrets));
       if (!value) {
         last = wrap(value.error(), "working out the variable " + entry->first);
         left.push_back(entry);
         continue;
       }
       scope["vars"][entry->first] = *value;
-      scope[entry->first] = *value;
       progressed = true;
     }
     open = std::move(left);
@@ -113,7 +111,6 @@ void hide_secrets(const Signature& signature, const Value& inputs) {
 
 Result<Value> scope_of(const RunContext& run, const PlayHost& host, const Unit* unit) {
   Value scope = Value::object();
-  if (host.vars.is_object()) scope = host.vars;
   scope["vars"] = host.vars.is_object() ? host.vars : Value::object();
   scope["inputs"] = run.inputs;
   scope["host"] = {{"name", host.target.name},
@@ -137,7 +134,7 @@ Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const P
   if (!known_now(run, host, decl.foreach->references())) return std::optional<std::vector<Unit>>();
   Result<Value> scope = scope_of(run, host, nullptr);
   if (!scope) return fail(scope.error());
-  Result<Value> items = decl.foreach->render(ObjectScope(std::move(*scope)));
+  Result<Value> items = decl.foreach->render(ObjectScope(std::move(*scope), &run.secrets));
   if (!items) return fail(wrap(items.error(), "working out foreach of step " + decl.id));
   if (!items->is_array()) {
     return fail(make_error(ErrorKind::invalid,
@@ -155,7 +152,7 @@ Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& h
   if (decl.when && !known_now(run, host, decl.when->references())) return std::optional<Prepared>();
   Result<Value> object = scope_of(run, host, &unit);
   if (!object) return fail(object.error());
-  const ObjectScope scope(std::move(*object));
+  const ObjectScope scope(std::move(*object), &run.secrets);
   Prepared prepared;
   if (decl.when) {
     const Result<Value> condition = decl.when->evaluate(scope);

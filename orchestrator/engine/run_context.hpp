@@ -9,6 +9,7 @@
 #include "orchestrator/engine/live_connections.hpp"
 #include "orchestrator/engine/recorder.hpp"
 #include "orchestrator/engine/schedule.hpp"
+#include "orchestrator/engine/secrets.hpp"
 
 namespace millwright {
 
@@ -22,6 +23,7 @@ struct RunContext {
   Recorder recorder;
   Board board;
   LiveConnections live;
+  RunSecrets secrets;
   std::string holder;  // of locks: "user@host pid 1234"
   // What earlier lives of this run (before it was killed) got to, by host and step id. Empty for a new run.
   std::map<std::string, std::map<std::string, StepRecord>> earlier;

@@ -81,7 +81,9 @@ RunSummary summarize_run(const RunContext& run, const std::vector<HostEnd>& ends
   return summary;
 }
 
-void finish(RunContext& run, RunSummary& summary, SteadyPoint begin) {
+void finish(RunContext& run, RunSummary& summary, SteadyPoint begin, RolledBack why) {
+  const bool wanted = why == RolledBack::as_asked && summary.exit == ExitCode::rolled_back;
+  if (wanted) summary.sentence = "rolled back";
   HostSummary total;
   int unreachable = 0;
   std::string endpoint;
@@ -102,7 +104,7 @@ void finish(RunContext& run, RunSummary& summary, SteadyPoint begin) {
   const Clock& clock = *run.services.clock;
   const auto took = std::chrono::duration_cast<Milliseconds>(clock.steady() - begin);
   run.recorder.emit(EventType::run_finished, "", "",
-                    {{"exit_code", static_cast<int>(summary.exit)},
+                    {{"exit_code", static_cast<int>(wanted ? ExitCode::done : summary.exit)},
                      {"sentence", summary.sentence},
                      {"counts",
                       {{"ok", total.ok},

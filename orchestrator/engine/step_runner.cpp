@@ -40,6 +40,28 @@ StepResult StepRunner::failed(Error error) const {
   return result;
 }
 
+bool StepRunner::waits_for_changes(const Unit& unit, const Error& error) {
+  const bool way = error.kind == ErrorKind::connect || error.kind == ErrorKind::auth ||
+                   error.kind == ErrorKind::host_key || error.kind == ErrorKind::timeout ||
+                   error.kind == ErrorKind::interrupted;
+  if (run_.options.mode != Mode::plan || way) return false;
+  for (std::size_t before : run_.order.ancestors(unit.step)) {
+    const Progress progress = run_.board.get(host_.name(), before).progress;
+    if (progress == Progress::changed || progress == Progress::unknown) return true;
+  }
+  const Lock guard(mutex_);
+  return items_will_change_.count(unit.step) != 0;
+}
+
+StepResult StepRunner::known_when_it_runs(const Unit& unit, const std::string& why) {
+  StepResult result;
+  result.progress = Progress::unknown;
+  result.summary = why.empty() ? "known when it runs" : "now: " + why;
+  run_.recorder.emit(EventType::step_planned, node_name(*unit.decl), unit.decl->id,
+                     {{"state", "unknown"}, {"summary", result.summary}, {"diff", ""}, {"actions", Value::array()}});
+  return result;
+}
+
 std::vector<Wanted> StepRunner::ahead(const NodeSession& node, const std::string& except, Ahead which) const {
   std::vector<Wanted> wanted;
   for (std::size_t step : run_.order.order()) {
@@ -114,6 +136,7 @@ StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSess
   };
   request.ahead = [&](Ahead which) { return ahead(node, unit.key(), which); };
   Result<Converged> done = converger_.run(request);
+  if (!done && waits_for_changes(unit, done.error())) return known_when_it_runs(unit, done.error().message);
   if (!done) return failed(done.error());
   if (done->changed && run_.options.mode == Mode::apply && kind.signature().provides_node) {
     host_.drop_containers(unit.decl->id);
@@ -133,6 +156,7 @@ StepResult StepRunner::preview(const Unit& unit, const ActiveStep& kind, NodeSes
   batch.add(Wanted{key, kind.preview_questions(inputs), host_.become_of(*unit.decl)});
   if (Result<void> sent = batch.send(); !sent) return failed(sent.error());
   const Result<std::string> text = kind.preview(inputs, batch.answers(key));
+  if (!text && waits_for_changes(unit, text.error())) return known_when_it_runs(unit, text.error().message);
   if (!text) return failed(text.error());
   run_.recorder.emit(EventType::step_planned, node.name, unit.decl->id,
                      {{"state", "unknown"}, {"summary", *text}, {"diff", ""}, {"actions", Value::array()}});
@@ -215,12 +239,7 @@ StepResult StepRunner::run_unit(const Unit& unit) {
           make_error(ErrorKind::invalid, fmt::format("step {} reads outputs of a step that has none", unit.decl->id))
               .at(unit.decl->mark));
     }
-    run_.recorder.emit(
-        EventType::step_planned, node_name(*unit.decl), unit.decl->id,
-        {{"state", "unknown"}, {"summary", "known when it runs"}, {"diff", ""}, {"actions", Value::array()}});
-    result.progress = Progress::unknown;
-    result.summary = "known when it runs";
-    return result;
+    return known_when_it_runs(unit, "");
   }
   if (!(*prepared)->wanted) {
     result.progress = Progress::skipped;
@@ -268,6 +287,10 @@ StepResult StepRunner::run_units(const std::vector<Unit>& units) {
       return all;
     }
     changed += one.progress == Progress::changed ? 1 : 0;
+    if (one.progress == Progress::changed || one.progress == Progress::unknown) {
+      const Lock guard(mutex_);
+      items_will_change_.insert(unit.step);
+    }
     if (all.progress == Progress::skipped || one.progress == Progress::changed || one.progress == Progress::unknown) {
       all.progress = one.progress;
     }

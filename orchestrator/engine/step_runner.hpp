@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class StepRunner {
   StepResult activate(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
   StepResult preview(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
   StepResult failed(Error error) const;
+  // Planning only: a step that cannot be planned on what the node is now, since earlier steps will have changed it.
+  bool waits_for_changes(const Unit& unit, const Error& error);
+  StepResult known_when_it_runs(const Unit& unit, const std::string& why);
   std::vector<Wanted> ahead(const NodeSession& node, const std::string& except, Ahead which) const;
   // The record of an earlier life of the run when this unit had finished in it.
   const StepRecord* finished_before(const Unit& unit) const;
@@ -54,6 +58,7 @@ class StepRunner {
   Mutex mutex_;
   // By unit: what was there before its first attempt.
   std::map<std::string, Value> previous_release_ MW_GUARDED_BY(mutex_);
+  std::set<std::size_t> items_will_change_ MW_GUARDED_BY(mutex_);  // planning only: steps of which an item changes
 };
 
 }  // namespace millwright

@@ -319,6 +319,7 @@ std::pair<std::string, std::string> exit_words(const RunFacts& run) {
   if (!run.exit_code) return {"Not finished", "warning"};
   switch (*run.exit_code) {
     case 0:
+      if (run.verb == "rollback") return {"Taken back", "done"};
       return {run.cured_by.empty() ? "Done" : "Done, after a repair", "done"};
     case 2:
       return {"Failed, and left as it is", "failed"};

@@ -321,7 +321,7 @@ void Story::finished(const Event& event, std::vector<std::string>& out) {
   std::vector<std::string> next = {"report  millwright show " + event.run};
   if (exit_code == 130) {
     next.push_back("go on   millwright resume " + event.run);
-  } else if (integer_in(counts, "changed") != 0 && exit_code != 3) {
+  } else if (integer_in(counts, "changed") != 0 && exit_code != 3 && verb_ != "rollback") {
     next.push_back("undo    millwright rollback " + event.run);
   }
   const std::string one_line = join(next, "     ");

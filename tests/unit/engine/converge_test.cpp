@@ -161,6 +161,55 @@ steps:
   EXPECT_TRUE(bench.memory.locks().value().empty());
 }
 
+TEST(Converge, WhatAnEarlierChangeMayAllowIsKnownWhenItRuns) {
+  Bench bench;
+  bench.options.mode = Mode::plan;
+  write_file(bench.dir("h1") + "/b", "hands off");
+  const std::string refused = R"(  - {id: b, uses: note, with: {path: "{dir}/b", text: two}})";
+  const std::string change = R"(  - {id: a, uses: note, with: {path: "{dir}/a", text: one}})";
+  ASSERT_TRUE(bench.apply("name: p\nhosts: all\nsteps:\n" + change + "\n" + refused + "\n"));
+  EXPECT_EQ(bench.results(), (Lines{"h1 a changed", "h1 b unknown"}));
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+  EXPECT_NE(bench.events(EventType::step_planned)[1].data["summary"].get<std::string>().find("says hands off"),
+            std::string::npos);
+  ASSERT_TRUE(bench.apply("name: p\nhosts: all\nsteps:\n" + refused + "\n" + change + "\n"));
+  EXPECT_EQ(bench.results()[0], "h1 b refused") << "nothing before it changes anything";
+  EXPECT_EQ(bench.last.exit, ExitCode::failed);
+}
+
+TEST(Converge, ASecretOfThePlaybookIsResolvedOnceAndHidden) {
+  Bench bench;
+  const std::string source = bench.folder.path() + "/source";
+  const std::string asked = bench.folder.path() + "/asked";
+  write_file(source, "hunter2-of-the-playbook");
+  ASSERT_TRUE(bench.apply("name: s\nhosts: all\nvars:\n  key: !secret \"command:echo x >>" + asked + "; cat " + source +
+                          "\"\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: \"{{ vars.key }}\"}}\n"
+                          "  - {id: b, uses: note, with: {path: \"{dir}/b\", text: !secret \"file:" +
+                          source + "\"}}\n"))
+      << render(*bench.error);
+  EXPECT_EQ(bench.results(), (Lines{"h1 a changed", "h1 b changed"})) << bench.last.sentence;
+  EXPECT_EQ(tree(bench.dir("h1")), "a: hunter2-of-the-playbook\nb: hunter2-of-the-playbook");
+  EXPECT_EQ(read_file(asked), "x\n");
+  for (const Event& event : bench.sink->all()) {
+    EXPECT_EQ(event.data.dump().find("hunter2"), std::string::npos) << event.data.dump();
+  }
+  for (const StepRecord& step : bench.memory.steps(bench.last.run).value()) {
+    EXPECT_EQ(step.inputs.dump().find("hunter2"), std::string::npos) << step.inputs.dump();
+  }
+}
+
+TEST(Converge, VariablesAreUnderVarsOnly) {
+  Bench bench;
+  ASSERT_TRUE(bench.apply(R"(
+name: v
+hosts: all
+vars: {word: one}
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/a", text: "{{ vars.word }} {{ word | default('none') }} {{ dir | default('none') }}"}}
+)")) << render(*bench.error);
+  EXPECT_EQ(tree(bench.dir("h1")), "a: one none none");
+}
+
 TEST(Converge, AContainerIsEnteredOnceItExists) {
   Bench bench;
   const char* book = R"(

@@ -105,6 +105,7 @@ TEST(Killed, AtAnyInstantResumeEndsAsAnUndisturbedRunAndRollbackAsBefore) {
       EXPECT_EQ(bench.last.exit, ExitCode::rolled_back)
           << bench.last.sentence << (bench.last.remaining.empty() ? "" : bench.last.remaining[0]);
       EXPECT_EQ(whole_tree(bench), before) << "round " << round;
+      EXPECT_EQ(bench.events(EventType::run_finished)[0].data["exit_code"], 0) << "what was asked for is done";
     }
     EXPECT_TRUE((*journal)->locks().value().empty());
     EXPECT_FALSE(std::filesystem::is_symlink(bench.options.node_state_dir + "/lock"));
