@@ -1,6 +1,9 @@
 #include "orchestrator/cli/engine_run.hpp"
 
+#include <fmt/format.h>
+
 #include "orchestrator/cli/interrupts.hpp"
+#include "orchestrator/report/html.hpp"
 
 namespace millwright {
 namespace {
@@ -22,7 +25,21 @@ ExitCode exit_code_of(const Error& error) {
   }
 }
 
+// A page that cannot be written is no reason to call the run a failure: its journal tells the same.
+void write_page(const Session& session, Journal& journal, const std::string& run) {
+  const auto page = write_html_report(journal, run, run_folder(session, run));
+  if (!page) {
+    session.console.err("warning: no page of this run: " + page.error().message + "\n");
+  } else if (!session.common.json) {
+    session.console.out("page    " + *page + "\n");
+  }
+}
+
 }  // namespace
+
+std::string run_folder(const Session& session, const std::string& run) {
+  return session.state_directory() + "/runs/" + run;
+}
 
 int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
                const std::function<Result<RunSummary>(Engine&)>& work) {
@@ -46,7 +63,10 @@ int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
     Engine engine(services, interrupts.level());
     return work(engine);
   }();
-  if (summary) return static_cast<int>(summary->exit);
+  if (summary) {
+    write_page(session, **journal, summary->run);
+    return static_cast<int>(summary->exit);
+  }
   session.fail_with(summary.error());
   return static_cast<int>(exit_code_of(summary.error()));
 }

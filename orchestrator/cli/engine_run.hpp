@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "orchestrator/cli/run_view.hpp"
 #include "orchestrator/cli/session.hpp"
@@ -10,8 +11,11 @@
 namespace millwright {
 
 // Makes everything that an engine needs, lets `work` use it, and turns what came of it into an exit code. Ctrl-C is the
-// engine's while it runs.
+// engine's while it runs. Afterwards the run's page is written, and named unless --json was asked for.
 int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
                const std::function<Result<RunSummary>(Engine&)>& work);
+
+// Where the page and the evidence of a run are.
+std::string run_folder(const Session& session, const std::string& run);
 
 }  // namespace millwright
