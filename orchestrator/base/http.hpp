@@ -21,6 +21,9 @@ struct HttpRequest {
   std::uint64_t max_body = 16u << 20;  // a server that never stops sending is cut here
   // Called with each piece of the body as it arrives; return false to stop reading (not an error).
   std::function<bool(std::string_view)> on_data;
+  // Asked about once a second, also while nothing arrives; true ends the request: an error of kind interrupted, or a
+  // response that is not complete.
+  std::function<bool()> cancelled;
 };
 
 struct HttpResponse {

@@ -8,6 +8,7 @@
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
+#include "orchestrator/cli/interrupts.hpp"
 #include "orchestrator/cli/options.hpp"
 #include "orchestrator/cli/step_kinds.hpp"
 #include "orchestrator/cli/verbs.hpp"
@@ -23,6 +24,7 @@ struct Options {
   std::string model;
   std::string level = "quick";
   std::string key_env;
+  std::string key_file;
   std::string wait = "0s";
   std::string evidence;
 };
@@ -51,27 +53,45 @@ class EvidenceFolder {
   bool used_ = false;
 };
 
-int exit_code_of(VerdictKind verdict) {
-  switch (verdict) {
+// Not the engine's codes: 3 is "no", since nothing is left in a state.
+constexpr int kFail = 3;
+
+int exit_code_of(const SmokeReport& report, const InterruptLevel& interrupt) {
+  if (report.cancelled && interrupt > 0) return static_cast<int>(ExitCode::interrupted);
+  switch (report.verdict) {
     case VerdictKind::pass:
     case VerdictKind::degraded:
       return static_cast<int>(ExitCode::done);
     case VerdictKind::fail:
-      return static_cast<int>(ExitCode::failed);
+      return kFail;
     case VerdictKind::inconclusive:
       return static_cast<int>(ExitCode::inconclusive);
   }
   return static_cast<int>(ExitCode::inconclusive);
 }
 
-Result<std::string> api_key(const std::string& variable) {
-  if (variable.empty()) return std::string();
+Result<std::string> key_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string line;
+  if (!std::getline(in, line) || trim(line).empty())
+    return fail(make_error(ErrorKind::usage, fmt::format("no API key in the file {}", path))
+                    .with_hint("--api-key-file names a readable file whose first line is the key"));
+  return std::string(trim(line));
+}
+
+Result<std::string> key_of_variable(const std::string& variable) {
   const char* value = std::getenv(variable.c_str());
   if (value == nullptr || *value == '\0')
     return fail(make_error(ErrorKind::usage, fmt::format("the environment variable {} is not set", variable))
                     .with_hint("--key-env names the variable that holds the key, not the key itself"));
-  redactor().add(value);
   return std::string(value);
+}
+
+Result<std::string> api_key(const Options& options) {
+  if (options.key_env.empty() && options.key_file.empty()) return std::string();
+  auto key = options.key_file.empty() ? key_of_variable(options.key_env) : key_of_file(options.key_file);
+  if (key) redactor().add(*key);
+  return key;
 }
 
 Error unknown_level(const std::string& level, const SmokeRules& rules) {
@@ -87,7 +107,7 @@ int run(const Session& session, const Options& options) {
   const auto rules = load_smoke_rules(*knowledge);
   if (!rules) return session.refuse(rules.error());
   if ((*rules)->levels.count(options.level) == 0) return session.refuse(unknown_level(options.level, **rules));
-  const auto key = api_key(options.key_env);
+  const auto key = api_key(options);
   if (!key) return session.refuse(key.error());
   const auto wait = parse_duration(options.wait);
   if (!wait) return session.refuse(wait.error());
@@ -104,6 +124,8 @@ int run(const Session& session, const Options& options) {
       session.console.out(redactor().redact(probe_line(probe)) + "\n");
     };
   }
+  const Interrupts interrupts;
+  smoke.cancelled = [&] { return interrupts.level() > 0; };
   const std::unique_ptr<HttpClient> http = session.wiring.make_http();
   const SmokeReport report = run_smoke(*http, *session.wiring.clock, **rules, smoke);
   if (session.common.json) {
@@ -113,7 +135,7 @@ int run(const Session& session, const Options& options) {
     session.console.out(redactor().redact(closing_lines(report, **rules)));
     if (evidence.used()) session.console.out("Evidence: " + evidence.path() + "\n");
   }
-  return exit_code_of(report.verdict);
+  return exit_code_of(report, interrupts.level());
 }
 
 }  // namespace
@@ -125,14 +147,18 @@ void add_smoke(CLI::App& app, Session& session) {
   verb->add_option("-m,--model", options->model, "Model id (default: the first that the server lists)")
       ->type_name("ID");
   verb->add_option("--level", options->level, "How much to ask (default: quick)")->type_name("LEVEL");
-  verb->add_option("--key-env", options->key_env, "Environment variable that holds the API key")->type_name("NAME");
+  verb->add_option("--api-key-file", options->key_file, "File whose first line is the API key")->type_name("FILE");
+  verb->add_option("--key-env", options->key_env, "Environment variable that holds the API key")
+      ->type_name("NAME")
+      ->excludes("--api-key-file");
   verb->add_option("--wait", options->wait, "Wait so long for a server that is still starting")->type_name("DURATION");
   verb->add_option("--evidence", options->evidence, "Folder for the raw bytes of failed exchanges")->type_name("DIR");
   add_common_options(*verb, session.common);
   verb->footer(
-      "\nExit codes: 0 pass or degraded, 2 fail, 6 inconclusive, 1 usage\n"
+      "\nExit codes: 0 pass or degraded, 1 usage, 3 fail, 6 inconclusive, 130 interrupted\n"
       "\nExamples:\n  millwright smoke http://10.0.0.5:30000\n"
-      "  millwright smoke http://localhost:8080/v1 --wait 10m --json");
+      "  millwright smoke http://localhost:8080/v1 --wait 10m --json\n"
+      "  millwright smoke https://llm.example.org/v1 --api-key-file ~/.llm-key");
   verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
 }
 

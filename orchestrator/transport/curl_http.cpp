@@ -69,6 +69,9 @@ class Exchange {
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, this);
     curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, &Exchange::on_header);
     curl_easy_setopt(handle, CURLOPT_HEADERDATA, this);
+    curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, &Exchange::on_progress);
+    curl_easy_setopt(handle, CURLOPT_XFERINFODATA, this);
+    curl_easy_setopt(handle, CURLOPT_NOPROGRESS, request_.cancelled ? 0L : 1L);
     if (request_.method == "HEAD") {
       curl_easy_setopt(handle, CURLOPT_NOBODY, 1L);
     } else if (request_.method != "GET" || !request_.body.empty()) {
@@ -101,6 +104,10 @@ class Exchange {
     return false;
   }
 
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return static_cast<Exchange*>(self)->request_.cancelled() ? 1 : 0;
+  }
+
   static std::size_t on_header(char* bytes, std::size_t, std::size_t size, void* self) {
     static_cast<Exchange*>(self)->header(std::string_view(bytes, size));
     return size;
@@ -126,6 +133,8 @@ class Exchange {
           .with_hint("does another service listen on this port?");
     }
     switch (code) {
+      case CURLE_ABORTED_BY_CALLBACK:
+        return make_error(ErrorKind::interrupted, "interrupted while waiting for " + request_.url);
       case CURLE_OPERATION_TIMEDOUT:
         return make_error(ErrorKind::timeout, "no answer from " + what)
             .with_hint("is the server still starting, or is it stuck?");

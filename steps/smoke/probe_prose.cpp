@@ -29,7 +29,7 @@ class ProseProbe final : public Probe {
     const auto tokens = outcome.reply.completion_tokens.value_or(0);
     if (tokens >= 8 && outcome.seconds > 0) {
       session.tokens_per_second = static_cast<double>(tokens) / outcome.seconds;
-      report.summary += fmt::format(", {:.0f} tokens/s", *session.tokens_per_second);
+      report.summary += fmt::format(", {:.1f} tokens/s", *session.tokens_per_second);
     }
     if (signs.words < kTooShortToJudge) report.notes.emplace_back("the text is too short to say much");
     return report;

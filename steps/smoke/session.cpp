@@ -118,6 +118,7 @@ HttpRequest SmokeSession::request(const std::string& method, const std::string& 
   request.connect_timeout = std::min(rules_.connect_timeout, left());
   request.total_timeout = std::max(Milliseconds(1), std::min(timeout, left()));
   request.max_body = rules_.body_bytes;
+  request.cancelled = options_.cancelled;
   request.headers["Accept"] = "application/json, text/event-stream";
   if (!options_.api_key.empty()) request.headers["Authorization"] = "Bearer " + options_.api_key;
   return request;

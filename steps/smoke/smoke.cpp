@@ -46,7 +46,7 @@ std::string passed_sentence(const SmokeReport& report) {
   };
   const auto ran = static_cast<std::ptrdiff_t>(report.probes.size()) - count(ProbeVerdict::skipped);
   std::string sentence = fmt::format("{} of {} probes", count(ProbeVerdict::pass), ran);
-  if (report.tokens_per_second) sentence += fmt::format(", {:.0f} tokens/s", *report.tokens_per_second);
+  if (report.tokens_per_second) sentence += fmt::format(", {:.1f} tokens/s", *report.tokens_per_second);
   return sentence;
 }
 
@@ -109,6 +109,11 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
     } else {
       if (options.on_start) options.on_start(probe->title());
       result = run_probe(*probe, session);
+      // What an interrupted request looks like says nothing about the server.
+      if (options.cancelled && options.cancelled()) {
+        report.cancelled = true;
+        result = skipped(*probe, "interrupted");
+      }
       // Without an answer to judge, what follows can only repeat the finding.
       if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) failed = probe->title();
     }

@@ -129,6 +129,19 @@ TEST(RunSmoke, TheDeadlineOfTheWholeTestEndsIt) {
   EXPECT_LE(report.seconds, 31);
 }
 
+TEST(RunSmoke, AnInterruptedProbeSaysNothingAboutTheServer) {
+  bool interrupted = false;
+  SmokeOptions options;
+  options.cancelled = [&] { return interrupted; };
+  options.on_start = [&](const std::string& title) { interrupted = title != "ready"; };
+  const SmokeReport report = run(engine_surface("vllm", always(nullptr, "stop", 2)), options);
+  EXPECT_TRUE(report.cancelled);
+  EXPECT_EQ(to_string(report.verdict), "inconclusive");
+  EXPECT_EQ(report.symptom_class, "");
+  EXPECT_EQ(report.probes.at(0).verdict, ProbeVerdict::pass);
+  EXPECT_EQ(report.probes.at(1).verdict, ProbeVerdict::skipped);
+}
+
 TEST(RunSmoke, TheApiKeyIsSentAndNeverKept) {
   std::string kept;
   SmokeOptions options;

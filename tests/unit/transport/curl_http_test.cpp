@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "tests/unit/transport/test_http_server.hpp"
 
@@ -52,6 +54,23 @@ TEST_F(CurlHttp, SendsMethodHeadersAndBody) {
   EXPECT_NE(seen.find("Content-Type: application/json\r\n"), std::string::npos);
   EXPECT_EQ(seen.substr(seen.size() - 9), request.body);
   EXPECT_EQ(seen.find("Expect"), std::string::npos);
+}
+
+TEST_F(CurlHttp, EndsWhenCancelledAlsoWhileNothingArrives) {
+  std::atomic<bool> asked{false};
+  std::atomic<bool> gone{false};
+  TestHttpServer server([&](const std::string&, const TestHttpServer::Say&) {
+    asked = true;
+    for (int i = 0; i < 200 && !gone; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  HttpRequest request;
+  request.url = server.url();
+  request.total_timeout = std::chrono::seconds(60);
+  request.cancelled = [&] { return asked.load(); };
+  const auto response = client->send(request);
+  gone = true;
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::interrupted);
 }
 
 TEST_F(CurlHttp, StreamsPiecesAsTheyCome) {
