@@ -96,7 +96,7 @@ std::string for_fish(const CLI::App& app) {
       std::string line = fmt::format("complete -c millwright -n '__fish_seen_subcommand_from {}'", verb->get_name());
       for (const std::string& name : option->get_snames()) line += " -s " + name;
       for (const std::string& name : option->get_lnames()) line += " -l " + name;
-      if (option->get_type_size() > 0) line += " -r";
+      if (option->get_items_expected_max() > 0) line += " -r";
       out += line + " -d " + shell_quote(option->get_description()) + "\n";
     }
   }
