@@ -74,10 +74,12 @@ std::string guard_text(const ActionScript& parts) {
 }
 
 std::string undo_text(const ActionScript& parts) {
-  std::string out = put("$D/meta.json", parts.meta) + "\n";
-  if (!parts.action->undo.empty()) out += put("$D/undo.sh", parts.action->undo) + "\n";
-  out += put("$D/script.sh", parts.action->script) + "\n";
-  if (!parts.action->save.empty()) out += put("$D/save.sh", parts.action->save) + "\n";
+  // On a full disk nothing may run whose undo did not get there.
+  const std::string or_stop = fmt::format(" || exit {}\n", cannot_create);
+  std::string out = put("$D/meta.json", parts.meta) + or_stop;
+  if (!parts.action->undo.empty()) out += put("$D/undo.sh", parts.action->undo) + or_stop;
+  out += put("$D/script.sh", parts.action->script) + or_stop;
+  if (!parts.action->save.empty()) out += put("$D/save.sh", parts.action->save) + or_stop;
   // After a power cut the folder holds what is needed to go back, or nothing was done.
   return out + "mw_sync \"$D\"/*.sh \"$D/meta.json\" \"$D\"\n";
 }
@@ -98,6 +100,7 @@ std::string unit_name(const std::string& remote_dir) {
 std::string dead_man_text(const ActionScript& parts) {
   if (parts.dead_man.count() == 0) return {};
   const std::string timer = "D=" + shell_quote(parts.remote_dir) + helpers +
+                            "[ -f \"$D/outcome\" ] || exit 0\n"
                             "[ ! -f \"$D/pid\" ] || kill \"$(cut -d' ' -f1 \"$D/pid\")\" 2>/dev/null || true\n"
                             "export MW_SAVE=\"$D/save\" LC_ALL=C\n"
                             "/bin/sh -eu \"$D/undo.sh\" </dev/null >\"$D/timer.log\" 2>&1 && mw_mark undone_by_timer\n";
@@ -178,7 +181,8 @@ std::string compose_action(const ActionScript& parts) {
   out += "export MW_SAVE=\"$D/save\"\n";
   out += save_text(parts);
   out += dead_man_text(parts);
-  out += "mw_mark started; mw_sync \"$D/outcome\" \"$D\"\n";
+  // Without this mark the controller takes it that nothing ran.
+  out += fmt::format("mw_mark started || exit {}\nmw_sync \"$D/outcome\" \"$D\"\n", cannot_create);
   const std::string tag = sha256_hex(parts.remote_dir).substr(0, 12);
   for (std::size_t i = 0; i < parts.files.size(); ++i) out += place_text(parts.files[i], i, tag);
   return out + run_text(parts);

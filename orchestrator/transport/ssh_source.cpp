@@ -1,5 +1,6 @@
 #include "orchestrator/transport/ssh_source.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <list>
@@ -148,21 +149,9 @@ class SshSource final : public ProgramSource {
     return current->open_stream(host, port, deadline);
   }
 
-  Result<void> reconnect(SteadyPoint deadline) override {
-    Wakeup wake;
-    {
-      const Lock lock(mutex_);
-      if (link_) link_->hang_up();
-      link_.reset();
-      waiting_.push_back(&wake);
-    }
-    auto opened = route_.open(deadline, wake);
-    const Lock lock(mutex_);
-    waiting_.remove(&wake);
-    if (!opened) return Failure(opened.error());
-    link_ = std::move(*opened);
-    return {};
-  }
+  Result<void> open_once(SteadyPoint deadline) { return open(deadline, Tries::once); }
+  // A server that restarts or a machine that boots refuses for a while, so that is no reason to give up early.
+  Result<void> reconnect(SteadyPoint deadline) override { return open(deadline, Tries::until_deadline); }
   bool alive() const override {
     const auto current = link();
     return current && current->alive();
@@ -174,6 +163,37 @@ class SshSource final : public ProgramSource {
   }
 
  private:
+  enum class Tries { once, until_deadline };
+
+  // Waits a little; false when there is no time left, or somebody has interrupted.
+  static bool pause(SteadyPoint deadline, const Wakeup& wake) {
+    constexpr Milliseconds between = std::chrono::milliseconds(250);
+    const SteadyPoint until = std::chrono::steady_clock::now() + between;
+    if (until >= deadline) return false;
+    std::vector<pollfd> set = {{wake.fd(), POLLIN, 0}};
+    return poll_until(set, until) == 0;
+  }
+
+  Result<void> open(SteadyPoint deadline, Tries tries) {
+    Wakeup wake;
+    {
+      const Lock lock(mutex_);
+      if (link_) link_->hang_up();
+      link_.reset();
+      waiting_.push_back(&wake);
+    }
+    auto opened = route_.open(deadline, wake);
+    while (!opened && tries == Tries::until_deadline && opened.error().kind == ErrorKind::connect &&
+           pause(deadline, wake)) {
+      opened = route_.open(deadline, wake);
+    }
+    const Lock lock(mutex_);
+    waiting_.remove(&wake);
+    if (!opened) return Failure(opened.error());
+    link_ = std::move(*opened);
+    return {};
+  }
+
   std::shared_ptr<SshLink> link() const {
     const Lock lock(mutex_);
     return link_;
@@ -215,7 +235,7 @@ Result<std::shared_ptr<ProgramSource>> make_ssh_source(const Target& target) {
   const Milliseconds timeout =
       settings->ssh.connect_timeout > 0 ? Seconds(settings->ssh.connect_timeout) : target.connect_timeout;
   auto source = std::make_shared<SshSource>(std::move(route), settings->name);
-  auto connected = source->reconnect(std::chrono::steady_clock::now() + timeout);
+  auto connected = source->open_once(std::chrono::steady_clock::now() + timeout);
   if (!connected) return Failure(connected.error());
   return source;
 }

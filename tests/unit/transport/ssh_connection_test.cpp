@@ -146,6 +146,20 @@ TEST_F(SshConnection, ReconnectFailsAtItsDeadlineWhileTheHostIsDown) {
   EXPECT_EQ(out(*connection, "echo back"), "back\n");
 }
 
+TEST_F(SshConnection, ReconnectWaitsForAServerThatRestarts) {
+  auto connection = connect(sshd.target());
+  ASSERT_TRUE(connection);
+  sshd.stop();
+  std::thread restart([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // for so long the port refuses
+    sshd.start();
+  });
+  const auto done = connection->reconnect(std::chrono::seconds(20));
+  restart.join();
+  ASSERT_TRUE(done) << render(done.error());
+  EXPECT_EQ(out(*connection, "echo back"), "back\n");
+}
+
 TEST_F(SshConnection, ServesThreadsAndTunnelsSideBySide) {
   auto connection = connect(sshd.target());
   ASSERT_TRUE(connection);
