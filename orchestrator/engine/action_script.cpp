@@ -271,6 +271,17 @@ std::string compose_undo(const std::string& remote_dir, const std::string& fallb
   return out;
 }
 
+std::string compose_after(const std::vector<std::string>& remote_dirs) {
+  std::string out = "umask 022; failed=0\n";
+  for (const std::string& dir : remote_dirs) {
+    out += "D=" + shell_quote(dir) +
+           "\nif [ -f \"$D/save/after.sh\" ]; then\n"
+           "  export MW_SAVE=\"$D/save\"\n"
+           "  if /bin/sh -eu \"$D/save/after.sh\" </dev/null; then rm -f \"$D/save/after.sh\"; else failed=1; fi\nfi\n";
+  }
+  return out + "exit \"$failed\"\n";
+}
+
 std::string disarm_script(const std::string& remote_dir) {
   const std::string unit = unit_name(remote_dir);
   return fmt::format("systemctl stop {0}.timer 2>/dev/null; systemctl reset-failed {0}.service 2>/dev/null; exit 0\n",

@@ -74,6 +74,10 @@ ActionMark parse_mark(const std::string& out);
 // Runs the undo and marks it; exits with undo's status. `fallback` is the undo text of the journal, written down first
 // when the node lost its own.
 std::string compose_undo(const std::string& remote_dir, const std::string& fallback);
+// An undo may leave $MW_SAVE/after.sh for when the steps before its own have been taken back as well (a service is
+// restarted with the configuration that is back by then). Runs those of all these folders in order, each once; exits
+// with 1 when one failed, after trying them all.
+std::string compose_after(const std::vector<std::string>& remote_dirs);
 
 // Takes the dead-man timer away; says nothing when there is none.
 std::string disarm_script(const std::string& remote_dir);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "orchestrator/base/text.hpp"
 
@@ -130,6 +131,37 @@ void Rollback::forget_what_went_with_its_container() {
   }
 }
 
+// Only where another step was taken back later than the one that left something to do: otherwise nothing it reads has
+// changed since.
+void Rollback::run_what_comes_after() {
+  std::map<std::pair<std::string, Become>, std::vector<const UndoRecord*>> places;
+  for (auto record = undone_.begin(); record != undone_.end(); ++record) {
+    const std::string provider = record->node.value("provided_by", std::string());
+    const auto removed = [&](const UndoRecord& other) { return step_of(other.step) == provider; };
+    if (!provider.empty() && std::any_of(undone_.begin(), undone_.end(), removed)) continue;
+    const auto of_another_step = [&](const UndoRecord& other) { return step_of(other.step) != step_of(record->step); };
+    if (std::none_of(record + 1, undone_.end(), of_another_step)) continue;
+    places[{record->host, record->node.value("become", false) ? Become::root : Become::no}].push_back(&*record);
+  }
+  for (const auto& [place, records] : places) {
+    Result<NodeSession*> node = host_.node_at(records.front()->node);
+    Result<CommandResult> done = fail(ErrorKind::connect, place.first + " cannot be reached");
+    if (node) {
+      std::vector<std::string> folders;
+      for (const UndoRecord* record : records) folders.push_back(record->remote_dir);
+      Command command;
+      command.become = place.second;
+      command.deadline = std::chrono::minutes(10);
+      command.script = compose_after(folders);
+      const Changing changing(host_.cache());
+      done = (*node)->connection->run(command);
+    }
+    if (done && done->exit_code == 0) continue;
+    const std::string said(done ? trim(done->err.empty() ? done->out : done->err) : done.error().message);
+    report_.remaining.push_back(place.first + ": what uses the files that were put back did not take them up: " + said);
+  }
+}
+
 // A step whose actions were all taken back must want to do again what it did: the same titles.
 void Rollback::ask_again() {
   std::vector<const UndoRecord*> first;  // of each unit: what it planned when it began
@@ -219,6 +251,7 @@ RollbackReport Rollback::run(const std::string& reason) {
   forget_what_went_with_its_container();
   for (const Left& left : left_) report_.remaining.push_back(left.text);
   if (!undone_.empty() && host_.reachable() && !run_.stop_now()) {
+    run_what_comes_after();
     ask_again();
     test_again();
   }

@@ -28,6 +28,7 @@ class Rollback {
   void undo(const UndoRecord& record);
   void settle(const UndoRecord& record, UndoState state, const std::string& why);
   void forget_what_went_with_its_container();
+  void run_what_comes_after();
   void ask_again();
   void test_again();
 

@@ -21,8 +21,8 @@ Signature make_signature() {
       "`started` and `stopped` change only what is not so; `restarted` and `reloaded` act every time. Starting waits "
       "until systemd says active, and a unit that fails comes back with the last lines of its log.\n\n"
       "Changed unit files are read again before anything is started (daemon-reload) without being asked for.\n\n"
-      "Undo starts or stops, enables or disables again as it was before. It does not bring back an older "
-      "configuration: that is the undo of the step that wrote it.";
+      "Undo starts or stops, enables or disables again as it was before. An older configuration is brought back by the "
+      "undo of the step that wrote it; a unit that ran before is restarted once that is done.";
   s.inputs = {
       {.name = "name",
        .need = Need::required,
@@ -126,11 +126,20 @@ esac
       .append(": >\"$MW_SAVE/undone\"\n");
 }
 
-constexpr std::string_view kUndoActive = R"sh(case $(before ActiveState) in
-  active | reloading | activating) systemctl start -- "$u" ;;
+// What the unit reads is put back after this, by the undo of the steps before it: the engine runs after.sh then.
+constexpr std::string_view kUndoActive = R"sh(printf '%s\n' "$u" >"$MW_SAVE/again"
+case $(before ActiveState) in
+  active | reloading | activating)
+    systemctl start -- "$u"
+    cat >"$MW_SAVE/after.sh" <<'AFTER'
+systemctl daemon-reload
+systemctl restart -- "$(cat "$MW_SAVE/again")"
+AFTER
+    ;;
   *)
     systemctl stop -- "$u"
     systemctl reset-failed -- "$u" 2>/dev/null || true
+    echo 'systemctl daemon-reload' >"$MW_SAVE/after.sh"
     ;;
 esac
 )sh";
@@ -235,8 +244,9 @@ class Planner {
 
   void add_start(std::string_view verb, std::string_view done) {
     const bool was_up = is_in(active_, {"active", "reloading", "activating"});
-    change_.actions.push_back(action(fmt::format("{} {}", verb, name_), start_script(verb), kUndoActive,
-                                     was_up ? fmt::format("leave {} running", name_) : "stop " + name_));
+    change_.actions.push_back(
+        action(fmt::format("{} {}", verb, name_), start_script(verb), kUndoActive,
+               was_up ? fmt::format("restart {} once what it reads is put back", name_) : "stop " + name_));
     summary_.push_back(fmt::format("{} {}", name_, done));
     change_.diff += fmt::format("- {} {}\n+ {} active\n", name_, active_, name_);
   }

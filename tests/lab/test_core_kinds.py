@@ -58,3 +58,13 @@ def test_undo_scripts_are_for_root_only(lab, millwright):
     assert marks == "600\n"
     other = lab.ssh("core1", "su -s /bin/sh nobody -c 'ls /var/lib/millwright'", check=False)
     assert other.returncode != 0 and other.stdout == ""
+
+
+def test_a_service_runs_with_its_old_unit_file_after_a_rollback(lab, millwright):
+    lab.ssh("core1", "printf '[Service]\\nExecStart=/bin/sleep 1111\\n' >/etc/systemd/system/lab-old.service; "
+                     "systemctl daemon-reload; systemctl start lab-old")
+    failed = millwright.apply("playbooks/new-unit.yml").expect(3)
+    assert failed.states()[("core1", "service")] == "changed"
+    ran = lab.ssh("core1", "tr '\\0' ' ' </proc/$(systemctl show -p MainPID --value lab-old)/cmdline; "
+                           "systemctl show -p NeedDaemonReload --value lab-old").stdout
+    assert ran == "/bin/sleep 1111 no\n"

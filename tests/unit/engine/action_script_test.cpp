@@ -206,8 +206,9 @@ TEST_F(ActionScriptTest, AllTextsPassShellcheck) {
   action_.marks.may_drop_connection = true;
   action_.files = {{at("placed"), std::make_shared<const std::string>("x"), {}, "0640", "root", "root"}};
   parts_.files = {{&action_.files[0], Delivery::inside}};
-  for (const std::string& script : {compose_action(parts_), read_mark_script(parts_.remote_dir),
-                                    compose_undo(parts_.remote_dir, "true"), disarm_script(parts_.remote_dir)}) {
+  for (const std::string& script :
+       {compose_action(parts_), read_mark_script(parts_.remote_dir), compose_undo(parts_.remote_dir, "true"),
+        disarm_script(parts_.remote_dir), compose_after({parts_.remote_dir})}) {
     write_file(at("script"), script);
     const std::string command = "shellcheck -s sh -S warning -e SC2034 " + at("script") + " >" + at("out") + " 2>&1";
     EXPECT_EQ(std::system(command.c_str()), 0) << read_file(at("out"));

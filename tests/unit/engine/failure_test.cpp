@@ -326,5 +326,22 @@ TEST(Rollback, FromTheNodeAloneWhenTheJournalIsLost) {
   EXPECT_NE(unknown.error().message.find("knows no run nope"), std::string::npos);
 }
 
+TEST(Rollback, WhatReadsAFileIsServedAfterTheFileIsBack) {
+  Bench bench;
+  write_file(bench.dir("h1") + "/f", "zero");
+  ASSERT_TRUE(bench.apply(R"(
+name: after
+hosts: all
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/f", text: one}}
+  - id: b
+    uses: say
+    with: {to: "{dir}/said", text: hi, undo: "rm {dir}/said; echo 'cat {dir}/f >>{dir}/seen' >\"$MW_SAVE/after.sh\""}
+  - {id: c, uses: break, with: {path: "{dir}/c"}, on_failure: [{do: rollback}]}
+)")) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
+  EXPECT_EQ(tree(bench.dir("h1")), "f: zero\nseen: zero");
+}
+
 }  // namespace
 }  // namespace millwright::testing

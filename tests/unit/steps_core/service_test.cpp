@@ -59,7 +59,7 @@ TEST(Service, RestartAndReloadActEveryTime) {
   const Change restart = plan({{"name", "ssh"}, {"state", "restarted"}}, running).value();
   EXPECT_EQ(restart.verification, Verification::exit_status);
   EXPECT_EQ(restart.actions[0].title, "restart ssh.service");
-  EXPECT_EQ(restart.actions[0].undo_title, "leave ssh.service running");
+  EXPECT_EQ(restart.actions[0].undo_title, "restart ssh.service once what it reads is put back");
   EXPECT_EQ(plan({{"name", "ssh"}, {"state", "reloaded"}}, running)->actions[0].title, "reload ssh.service");
   EXPECT_EQ(plan({{"name", "ssh"}, {"state", "restarted"}}, stopped_ssh())->actions[0].title, "start ssh.service");
   const auto cannot =
