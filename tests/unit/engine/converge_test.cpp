@@ -193,7 +193,9 @@ TEST(Converge, ASecretOfThePlaybookIsResolvedOnceAndHidden) {
   for (const Event& event : bench.sink->all()) {
     EXPECT_EQ(event.data.dump().find("hunter2"), std::string::npos) << event.data.dump();
   }
-  for (const StepRecord& step : bench.memory.steps(bench.last.run).value()) {
+  const auto steps = bench.memory.steps(bench.last.run);
+  ASSERT_TRUE(steps);
+  for (const StepRecord& step : *steps) {
     EXPECT_EQ(step.inputs.dump().find("hunter2"), std::string::npos) << step.inputs.dump();
   }
 }
