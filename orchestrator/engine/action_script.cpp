@@ -169,8 +169,9 @@ std::string compose_action(const ActionScript& parts) {
   std::string out = fmt::format("# millwright: {}\n", replace_all(parts.action->title, "\n", " "));
   out += fmt::format("umask 077\nS={}\nD={}\n", shell_quote(parts.state_dir), shell_quote(parts.remote_dir));
   out += helpers;
-  out += fmt::format("mkdir -p \"$D/save\" || exit {}\nchmod 700 \"$S\" \"$S/runs\" \"$D\" 2>/dev/null || true\n",
-                     cannot_create);
+  // The state folder itself is passed through by the users of servers; what is this run's is not.
+  out += fmt::format("mkdir -p \"$D/save\" || exit {}\nchmod 711 \"$S\" 2>/dev/null || true\n", cannot_create);
+  out += "chmod 700 \"$S/runs\" \"$D\" 2>/dev/null || true\n";
   out += fmt::format("mkdir \"$D/claim\" 2>/dev/null || exit {}\n", taken_status);
   out +=
       "pid=$(/bin/sh -c 'echo \"$PPID\"')\n"

@@ -116,6 +116,10 @@ void ActiveContext::output(Stream stream, std::string_view text) {
                      {{"stream", stream_of(stream) == OutputStream::out ? "out" : "err"}, {"text", text}});
 }
 
+void ActiveContext::probe_finished(const Value& data) {
+  run_.recorder.emit(EventType::probe_finished, session_.name, unit_.decl->id, data);
+}
+
 std::string ActiveContext::keep(const std::string& name, std::string_view bytes) {
   return run_.recorder.keep(session_.name, unit_.decl->id, name, bytes);
 }

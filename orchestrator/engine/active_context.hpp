@@ -47,6 +47,7 @@ class ActiveContext final : public StepContext {
   std::string step_id() const override { return unit_.decl->id; }
   void progress(std::string text, std::optional<double> fraction) override;
   void output(Stream stream, std::string_view text) override;
+  void probe_finished(const Value& data) override;
   std::string keep(const std::string& name, std::string_view bytes) override;
   void remember(const std::string& output, const Value& value) override { remembered_[output] = value; }
   Result<Change> converge(const std::vector<Question>& questions,

@@ -180,6 +180,18 @@ std::uint64_t HostSession::line() const {
   return line_;
 }
 
+void HostSession::leave_containers(const std::string& step) {
+  {
+    const Lock guard(containers_mutex_);
+    for (auto& [key, node] : containers_) {
+      if (node->provided_by != step) continue;
+      // One that does not answer keeps its lock, and both go away.
+      for (Become become : node->take_locks()) static_cast<void>(release_lock(*node, become));
+    }
+  }
+  drop_containers(step);
+}
+
 Result<void> HostSession::reconnect(NodeSession& node, Milliseconds most, std::uint64_t seen) {
   const SteadyPoint end = run_.services.clock->steady() + most;
   const Lock guard(line_mutex_);
@@ -205,14 +217,20 @@ void HostSession::inherit_lock(NodeSession& node, Become become) {
   if (batch.send()) node.note_lock(become);
 }
 
+Result<void> HostSession::release_lock(NodeSession& node, Become become) {
+  if (!node.connection->alive()) return {};
+  Command command;
+  command.script = release_lock_script(state_dir(node, become), run_.run());
+  command.become = become;
+  const Result<CommandResult> done = node.connection->run(command);
+  if (!done) return fail(done.error());
+  return {};
+}
+
 void HostSession::release_locks() {
   const auto release = [&](NodeSession& node) {
     for (Become become : node.take_locks()) {
-      Command command;
-      command.script = release_lock_script(state_dir(node, become), run_.run());
-      command.become = become;
-      if (!node.connection->alive()) continue;
-      if (const Result<CommandResult> done = node.connection->run(command); !done) {
+      if (const Result<void> done = release_lock(node, become); !done) {
         run_.recorder.warn(node.name, "", "the lock on the node was not given back: " + done.error().message);
       }
     }

@@ -75,6 +75,9 @@ class HostSession {
 
   // The containers of this step may be others now.
   void drop_containers(const std::string& step);
+  // As drop_containers, for containers that are about to be taken away: what this run has locked in them is given back
+  // first, as long as there is somebody to give it back to.
+  void leave_containers(const std::string& step);
   // How many times the line was looked for again; read before a call that may find it broken.
   std::uint64_t line() const;
   // Drops the line of this node (and what runs through it) and finds it again before the deadline. When another step
@@ -91,6 +94,7 @@ class HostSession {
   std::string state_dir(const NodeSession& node, Become become) const;
 
  private:
+  Result<void> release_lock(NodeSession& node, Become become);
   Result<NodeSession*> open_container(const Value& address, const std::string& provided_by, NodeSession& outer);
 
   RunContext& run_;

@@ -70,6 +70,7 @@ void Rollback::undo(const UndoRecord& record) {
   run_.recorder.emit(EventType::undo_started, record.host, step,
                      {{"seq", record.seq}, {"title", record.undo_title.empty() ? record.title : record.undo_title}});
   const Become become = record.node.value("become", false) ? Become::root : Become::no;
+  host_.leave_containers(step);
   Result<NodeSession*> node = host_.node_at(record.node);
   if (!node) return settle(record, UndoState::failed, node.error().message);
   const Changing changing(host_.cache());
@@ -200,19 +201,28 @@ void Rollback::ask_again() {
   }
 }
 
+// What runs again below this step, in words; empty: nothing does. Steps that read outputs (the address of the server)
+// read those of what runs again.
+std::string Rollback::put_back_for(std::size_t step) {
+  for (std::size_t before : run_.order.ancestors(step)) {
+    StepResult result = run_.board.get(host_.name(), before);
+    if (!result.outputs.is_object()) continue;
+    const Value replaces = result.outputs.value("replaces", Value());
+    if (!replaces.is_object() || !replaces.contains("title") || !replaces["title"].is_string()) continue;
+    if (const Value outputs = replaces.value("outputs", Value()); outputs.is_object()) result.outputs.update(outputs);
+    result.outputs_known = true;
+    run_.board.put(host_.name(), before, std::move(result));
+    return replaces["title"].get<std::string>();
+  }
+  return {};
+}
+
 // Where a release was put back, it must answer again: the play's own smoke test says so.
 void Rollback::test_again() {
   for (std::size_t step : run_.order.order()) {
     const StepDecl& decl = run_.playbook.steps[step];
     if (decl.uses != "smoke" || run_.services.registry->find_active("smoke") == nullptr) continue;
-    std::string previous;
-    for (std::size_t before : run_.order.ancestors(step)) {
-      const Value outputs = run_.board.get(host_.name(), before).outputs;
-      if (outputs.is_object() && outputs.contains("previous_release") && outputs["previous_release"].is_string()) {
-        previous = outputs["previous_release"].get<std::string>();
-      }
-      if (!previous.empty()) break;
-    }
+    const std::string previous = put_back_for(step);
     const Result<std::optional<std::vector<Unit>>> units = units_of(run_, host_.host(), step);
     if (previous.empty() || !units || !*units) continue;
     for (const Unit& unit : **units) {

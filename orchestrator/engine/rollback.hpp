@@ -30,6 +30,7 @@ class Rollback {
   void forget_what_went_with_its_container();
   void run_what_comes_after();
   void ask_again();
+  std::string put_back_for(std::size_t step);
   void test_again();
 
   RunContext& run_;

@@ -204,28 +204,28 @@ StepResult StepRunner::activate(const Unit& unit, const ActiveStep& kind, NodeSe
   if (!outcome) {
     result = failed(outcome.error());
     result.outputs = context.remembered();
-    keep_first_previous_release(unit, result.outputs);
+    keep_first_replaced(unit, result.outputs);
     return result;
   }
   result.progress = outcome->state == StepState::changed ? Progress::changed : Progress::ok;
   result.summary = std::move(outcome->summary);
   result.outputs = context.remembered();
   if (outcome->outputs.is_object()) result.outputs.update(outcome->outputs);
-  keep_first_previous_release(unit, result.outputs);
+  keep_first_replaced(unit, result.outputs);
   result.outputs_known = true;
   result.verdict = std::move(outcome->verdict);
   return judged(std::move(result));
 }
 
 // Rollback goes back over all attempts of a step, so what it arrives at is what was there before the first one.
-void StepRunner::keep_first_previous_release(const Unit& unit, Value& outputs) {
-  constexpr const char* name = "previous_release";
+void StepRunner::keep_first_replaced(const Unit& unit, Value& outputs) {
+  constexpr const char* name = "replaces";
   const Lock guard(mutex_);
   if (const Value before = earlier_outputs(unit); before.is_object() && before.contains(name)) {
-    previous_release_.try_emplace(unit.key(), before[name]);
+    replaced_first_.try_emplace(unit.key(), before[name]);
   }
   if (!outputs.is_object() || !outputs.contains(name)) return;
-  outputs[name] = previous_release_.try_emplace(unit.key(), outputs[name]).first->second;
+  outputs[name] = replaced_first_.try_emplace(unit.key(), outputs[name]).first->second;
 }
 
 StepResult StepRunner::run_unit(const Unit& unit) {

@@ -46,7 +46,7 @@ class StepRunner {
   const StepRecord* finished_before(const Unit& unit) const;
   Value earlier_outputs(const Unit& unit) const;
   SteadyPoint deadline_of(const StepDecl& decl, Milliseconds otherwise) const;
-  void keep_first_previous_release(const Unit& unit, Value& outputs);
+  void keep_first_replaced(const Unit& unit, Value& outputs);
   void say_finished(const StepDecl& decl, const StepResult& result, Milliseconds took);
   void keep_record(std::size_t step, const StepResult& result);
   std::string node_name(const StepDecl& decl) const;
@@ -57,7 +57,7 @@ class StepRunner {
   std::map<std::size_t, Value> replaced_;
   Mutex mutex_;
   // By unit: what was there before its first attempt.
-  std::map<std::string, Value> previous_release_ MW_GUARDED_BY(mutex_);
+  std::map<std::string, Value> replaced_first_ MW_GUARDED_BY(mutex_);
   std::set<std::size_t> items_will_change_ MW_GUARDED_BY(mutex_);  // planning only: steps of which an item changes
 };
 

@@ -156,7 +156,7 @@ Action cache_folder_action() {
   action.title = "make /var/lib/millwright/cache";
   action.script = "mkdir -p /var/lib/millwright/cache; chmod 0700 /var/lib/millwright/cache\n";
   action.undo = "rmdir /var/lib/millwright/cache 2>/dev/null || :\n";
-  action.undo_title = "remove it when empty";
+  action.undo_title = "remove /var/lib/millwright/cache when empty";
   action.marks.guard_self = true;
   return action;
 }
@@ -196,7 +196,7 @@ printf '%s\n' @DIGEST@ > "$folder"/@MARKER@
           "if [ -e @FOLDER@/config ]; then echo @FOLDER@\" has a configuration that is not ours\" >&2; exit 65; fi\n"
           "rm -rf --one-file-system @FOLDER@\n",
           {{"FOLDER", folder}});
-  action.undo_title = "remove it";
+  action.undo_title = "remove container " + spec.name;
   action.deadline = std::chrono::minutes(15);
   action.marks.guard_self = true;
   return action;
@@ -221,7 +221,7 @@ elif [ -e @FOLDER@/config ]; then
 fi
 )sh",
                                                                {{"FOLDER", folder}, {"NAME", spec.name}});
-  action.undo_title = "put its configuration back";
+  action.undo_title = "put the configuration of container " + spec.name + " back";
   action.marks.guard_self = true;
   return action;
 }
@@ -231,7 +231,7 @@ Action start_action(const ContainerSpec& spec) {
   action.title = "start container " + spec.name;
   action.script = fill(std::string(kStart) + kWaitBooted, {{"NAME", spec.name}});
   action.undo = fill(kStop, {{"NAME", spec.name}});
-  action.undo_title = "stop it";
+  action.undo_title = "stop container " + spec.name;
   action.deadline = std::chrono::minutes(2);
   action.marks.guard_self = true;
   return action;
@@ -242,7 +242,7 @@ Action stop_action(const ContainerSpec& spec) {
   action.title = "stop container " + spec.name;
   action.script = fill(kStop, {{"NAME", spec.name}});
   action.undo = fill(kStart, {{"NAME", spec.name}});
-  action.undo_title = "start it";
+  action.undo_title = "start container " + spec.name;
   action.deadline = std::chrono::minutes(2);
   action.marks.guard_self = true;
   return action;

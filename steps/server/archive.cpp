@@ -46,7 +46,7 @@ class ArchiveInstaller final : public EngineInstaller {
     folder.title = std::string("make ") + kUploads;
     folder.script = std::string("mkdir -p ") + kUploads + "; chmod 0700 " + kUploads + "\n";
     folder.undo = std::string("rmdir ") + kUploads + " 2>/dev/null || :\n";
-    folder.undo_title = "remove it when empty";
+    folder.undo_title = "remove the folder of uploads when empty";
     folder.marks.guard_self = true;
     out.push_back(folder);
     Action upload;
@@ -58,7 +58,7 @@ class ArchiveInstaller final : public EngineInstaller {
     upload.files.push_back(file);
     upload.script = ":\n";
     upload.undo = "rm -f " + shell_quote(archive_on_node(job)) + "\n";
-    upload.undo_title = "remove it";
+    upload.undo_title = "remove the uploaded archive";
     upload.deadline = std::chrono::minutes(30);
     upload.marks.guard_self = true;
     out.push_back(upload);

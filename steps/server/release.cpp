@@ -242,6 +242,26 @@ std::optional<int> release_before(const DeployedServer& deployed, const std::str
   return std::nullopt;
 }
 
+Value describe_replaced(const DeployedServer& deployed, const std::string& run) {
+  const Value& record = deployed.record;
+  const bool running = deployed.current && (deployed.active == "active" || deployed.active == "activating");
+  if (!running || record.value("made_by_run", "") == run) return nullptr;
+  const std::string model = record.value("model", "");
+  const std::string host = record.value("host", "");
+  const std::string at = host == "0.0.0.0" || host == "::" ? "127.0.0.1" : host;
+  const int port = record.value("port", 0);
+  return {{"title", "release " + std::to_string(*deployed.current) + " (" + record.value("engine", "") + " " +
+                        record.value("version", "") + ", " + model.substr(model.rfind('/') + 1) + ")"},
+          {"outputs",
+           {{"endpoint", "http://" + at + ":" + std::to_string(port) + "/v1"},
+            {"host", at},
+            {"port", port},
+            {"engine", record.value("engine", "")},
+            {"version", record.value("version", "")},
+            {"model", model},
+            {"release", *deployed.current}}}};
+}
+
 Action prepare_action(const ServerSpec& spec, int number) {
   Action action;
   action.title = "make user " + spec.user() + " and the folder of release " + std::to_string(number);
@@ -251,7 +271,7 @@ Action prepare_action(const ServerSpec& spec, int number) {
       spec, number);
   action.script = fill(kPrepare, spec, number);
   action.undo = "MW_NAME=" + shell_quote(spec.name) + "\n" + fill(kUndoPrepare, spec, number);
-  action.undo_title = "remove them";
+  action.undo_title = "remove the folder of release " + std::to_string(number) + " and, if new, its user";
   return action;
 }
 
@@ -272,7 +292,7 @@ Action place_release_action(const ServerSpec& spec, const Release& release, int 
       "if [ \"$(readlink @FOLDER@/current 2>/dev/null)\" != releases/@N@ ]; then\n"
       "  rm -f @FOLDER@/releases/@N@/*\nfi\n",
       spec, number);
-  action.undo_title = "remove it";
+  action.undo_title = "remove release " + std::to_string(number);
   return action;
 }
 
@@ -282,7 +302,7 @@ Action switch_action(const ServerSpec& spec, int number) {
   action.save = fill(kSaveSwitch, spec, number);
   action.script = fill(kSwitch, spec, number);
   action.undo = fill(kUndoSwitch, spec, number);
-  action.undo_title = "switch back to the release before, and wait until it answers";
+  action.undo_title = "switch " + spec.unit() + " back to what ran before";
   return action;
 }
 
@@ -291,7 +311,7 @@ Action start_again_action(const ServerSpec& spec) {
   action.title = "start " + spec.unit();
   action.script = fill("systemctl reset-failed @UNIT@ 2>/dev/null || :\nsystemctl --no-block start @UNIT@\n", spec, 0);
   action.undo = fill("systemctl stop @UNIT@\n", spec, 0);
-  action.undo_title = "stop it";
+  action.undo_title = "stop " + spec.unit();
   return action;
 }
 

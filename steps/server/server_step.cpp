@@ -27,6 +27,7 @@ class Deployment {
       if (auto taken = take_release(*spec_.release); !taken) return fail(taken.error());
     }
     if (auto done = look(); !done) return fail(done.error());
+    remember();
     return spec_.release ? run_release(*spec_.release) : run_wanted();
   }
 
@@ -97,6 +98,19 @@ class Deployment {
                                  "steps.weights.path }}\""));
     }
     return {};
+  }
+
+  // What is known before anything is changed, and needed when the rest fails.
+  void remember() {
+    context_.remember("engine", spec_.engine);
+    context_.remember("version", spec_.version);
+    context_.remember("previous_release", previous_release());
+    context_.remember("replaces", describe_replaced(deployed_, context_.run_id()));
+  }
+
+  Value previous_release() const {
+    const auto before = release_before(deployed_, spec_.model_sha256, context_.run_id());
+    return before && *before != number_ ? Value(*before) : Value();
   }
 
   Result<void> port_is_free() {
@@ -173,9 +187,6 @@ class Deployment {
   StepOutcome describe(const Readiness& ready, StepState state) const {
     StepOutcome outcome;
     outcome.state = state;
-    Value previous = nullptr;
-    const auto before = release_before(deployed_, spec_.model_sha256, context_.run_id());
-    if (before && *before != number_) previous = *before;
     outcome.outputs = {{"endpoint", "http://" + spec_.probe_host() + ":" + std::to_string(spec_.port) + "/v1"},
                        {"host", spec_.probe_host()},
                        {"port", spec_.port},
@@ -184,7 +195,7 @@ class Deployment {
                        {"model", spec_.model},
                        {"served_name", ready.served_name},
                        {"release", number_},
-                       {"previous_release", previous},
+                       {"previous_release", previous_release()},
                        {"unit", spec_.unit()},
                        {"load_seconds", std::round(ready.seconds * 10) / 10},
                        {"facts", ready.facts}};

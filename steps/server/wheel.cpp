@@ -168,7 +168,7 @@ class WheelInstaller final : public EngineInstaller {
     make.title = "make " + folder;
     make.script = "mkdir -p " + shell_quote(folder) + "; chmod 0700 " + kUploads + "\n";
     make.undo = "rm -rf " + shell_quote(folder) + "; rmdir " + kUploads + " 2>/dev/null || :\n";
-    make.undo_title = "remove it";
+    make.undo_title = "remove the folder of the wheels";
     make.marks.guard_self = true;
     out.push_back(make);
     Action send;
@@ -182,7 +182,7 @@ class WheelInstaller final : public EngineInstaller {
     }
     send.script = ":\n";
     send.undo = "rm -rf " + shell_quote(folder) + "\n";
-    send.undo_title = "remove them";
+    send.undo_title = "remove the uploaded wheels";
     send.deadline = std::chrono::minutes(30);
     send.marks.guard_self = true;
     out.push_back(send);

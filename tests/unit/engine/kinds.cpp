@@ -170,13 +170,15 @@ class Release : public ActiveStep {
     const std::string version = context.inputs().string("version");
     Result<Answer> old = context.node().run({"cat " + shell_quote(path) + " 2>/dev/null || true", {}, Seconds(10), {}});
     if (!old) return fail(old.error());
-    context.remember("previous_release", old->out);
+    if (!old->out.empty()) {
+      context.remember("replaces", {{"title", old->out}, {"outputs", {{"endpoint", "http://127.0.0.1:1/" + old->out}}}});
+    }
     if (context.inputs().string("fails_with") == version) {
       const Result<Answer> acted = context.act(write_action(path, version));
       if (!acted) return fail(acted.error());
       return fail(make_error(ErrorKind::failed_test, version + " does not start").with_class("does_not_start"));
     }
-    if (old->out == version) return StepOutcome{StepState::ok, version, {{"previous_release", old->out}}, {}};
+    if (old->out == version) return StepOutcome{StepState::ok, version, Value::object(), {}};
     const Result<Answer> acted = context.act(write_action(path, version));
     if (!acted) return fail(acted.error());
     return StepOutcome{StepState::changed, version, {{"endpoint", "http://127.0.0.1:1/" + version}}, {}};
@@ -184,7 +186,7 @@ class Release : public ActiveStep {
 
  private:
   const Signature signature_ =
-      signature_of("release", {input("path"), input("version"), input("fails_with")}, {"previous_release", "endpoint"});
+      signature_of("release", {input("path"), input("version"), input("fails_with")}, {"replaces", "endpoint"});
 };
 
 class Smoke : public ActiveStep {
