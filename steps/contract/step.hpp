@@ -77,8 +77,9 @@ class StepContext {
   virtual void probe_finished(const Value& /*data*/) {}
   // Keeps bytes (raw answers, logs) for the run; returns the name to show. Never lost by a rollback.
   virtual std::string keep(const std::string& name, std::string_view bytes) = 0;
-  // An output known before the end: kept when the step fails, for remedies and rollback. `replaces` is read by rollback:
-  // {title, outputs} of what ran before and is put back, null when nothing did. Contexts in tests may ignore it.
+  // An output known before the end: kept when the step fails, for remedies and rollback. `replaces` is read by
+  // rollback: {title, outputs} of what ran before and is put back, null when nothing did. Contexts in tests may ignore
+  // it.
   virtual void remember(const std::string& output, const Value& value);
   // Asks, plans and, if the node is not so yet, acts, each action recorded with its undo first, then asks again:
   // the converging contract for active steps that are made of such changes. Returns what was done.

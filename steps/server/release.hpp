@@ -40,8 +40,8 @@ DeployedServer read_deployed(const Answers& answers);
 // The release to go back to: one that served the same model and was not made by this run; the current one if it is so.
 std::optional<int> release_before(const DeployedServer& deployed, const std::string& model_sha256,
                                   const std::string& run);
-// The output `replaces`: what runs now and comes back when this run is taken back; null when nothing does, or when it is
-// this run's own.
+// The output `replaces`: what runs now and comes back when this run is taken back; null when nothing does, or when it
+// is this run's own.
 Value describe_replaced(const DeployedServer& deployed, const std::string& run);
 
 Action prepare_action(const ServerSpec& spec, int number);

@@ -174,9 +174,15 @@ std::string SmokeSession::chat_body(const ChatCall& call) const {
   return body.dump(-1, ' ', false, Value::error_handler_t::replace);
 }
 
+Milliseconds SmokeSession::patience(const ChatCall& call) const {
+  if (call.first) return options_.first_token_timeout;
+  constexpr double margin = 4;
+  const double needed = margin * slowest_token_seconds_ * call.max_tokens;
+  return std::max(rules_.request_timeout, std::chrono::ceil<Milliseconds>(std::chrono::duration<double>(needed)));
+}
+
 ChatOutcome SmokeSession::chat(const ChatCall& call) {
-  HttpRequest post =
-      request("POST", base_ + "/chat/completions", call.first ? options_.first_token_timeout : rules_.request_timeout);
+  HttpRequest post = request("POST", base_ + "/chat/completions", patience(call));
   post.headers["Content-Type"] = "application/json";
   post.body = chat_body(call);
   const SteadyPoint start = clock_.steady();
@@ -226,6 +232,10 @@ ChatOutcome SmokeSession::chat(const ChatCall& call) {
     outcome.trouble = {outcome.reply.problem_class, outcome.reply.problem};
   }
   if (!outcome.trouble) answered = true;
+  if (!outcome.trouble && outcome.reply.completion_tokens.value_or(0) > 0) {
+    const double each = outcome.seconds / static_cast<double>(*outcome.reply.completion_tokens);
+    slowest_token_seconds_ = std::max(slowest_token_seconds_, each);
+  }
   return outcome;
 }
 

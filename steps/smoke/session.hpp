@@ -62,6 +62,8 @@ class SmokeSession {
   std::optional<ChatReply> plain_first;
 
  private:
+  // A slow machine is no hang: more time where the answers so far say that it is needed.
+  Milliseconds patience(const ChatCall& call) const;
   HttpRequest request(const std::string& method, const std::string& url, Milliseconds timeout) const;
   GetOutcome get_url(const std::string& url, Milliseconds timeout);
   std::string chat_body(const ChatCall& call) const;
@@ -72,6 +74,7 @@ class SmokeSession {
   const SmokeRules& rules_;
   const SmokeOptions& options_;
   std::string base_;  // ends in /v1
+  double slowest_token_seconds_ = 0;
 };
 
 // The class of a response's status and completeness; nothing for a whole 2xx. `answered`: a chat succeeded before.

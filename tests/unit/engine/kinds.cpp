@@ -170,9 +170,8 @@ class Release : public ActiveStep {
     const std::string version = context.inputs().string("version");
     Result<Answer> old = context.node().run({"cat " + shell_quote(path) + " 2>/dev/null || true", {}, Seconds(10), {}});
     if (!old) return fail(old.error());
-    if (!old->out.empty()) {
-      context.remember("replaces", {{"title", old->out}, {"outputs", {{"endpoint", "http://127.0.0.1:1/" + old->out}}}});
-    }
+    const Value there = {{"title", old->out}, {"outputs", {{"endpoint", "http://127.0.0.1:1/" + old->out}}}};
+    context.remember("replaces", old->out.empty() ? Value() : there);
     if (context.inputs().string("fails_with") == version) {
       const Result<Answer> acted = context.act(write_action(path, version));
       if (!acted) return fail(acted.error());
