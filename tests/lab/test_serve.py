@@ -90,8 +90,20 @@ def test_a_broken_model_ends_rolled_back_to_the_release_before(lab, millwright, 
 def test_an_engine_too_old_is_cured_by_an_upgrade(lab, millwright, inputs, good):
     cured = millwright.apply(PLAYBOOK, *inputs(version="0.1.10", name="old", port=8081), timeout=900).expect(0)
     failed = [event for event in cured.of("step_finished", step="server") if event["data"]["state"] == "failed"]
-    assert failed and failed[0]["data"]["error"]["class"] in ("model_arch_unsupported", "load_failed")
+    assert failed and failed[0]["data"]["error"]["class"] == "model_arch_unsupported"
+    assert "gemma3" in failed[0]["data"]["error"]["message"], "the log's own line is named"
     assert [event["data"]["cured"] for event in cured.of("remedy_result")][-1] is True
     assert cured.verdicts()[-1][0] == "pass"
     # Both versions are there, side by side; the one that failed can be gone back to.
-    assert len(inside(lab, "ls /opt/millwright/engines").split()) >= 3
+    assert {"llama.cpp-0.1.10", "llama.cpp-0.7.0"} <= set(inside(lab, "ls /opt/millwright/engines").split())
+    assert inside(lab, "ls /var/lib/millwright/servers/old/releases").split() == ["1", "2"]
+
+
+def test_a_first_deployment_that_is_broken_leaves_nothing(lab, millwright, inputs, good):
+    before = lab.ssh(NODE, "ls /var/lib/lxc").stdout.split()
+    first = millwright.apply(PLAYBOOK, *inputs("nan", container="first"), timeout=1200).expect(3)
+    assert first.of("rollback_finished")[0]["data"]["remaining"] == []
+    assert first.of("warning") == []
+    assert first.of("verified_after_rollback") == [], "nothing served before"
+    assert lab.ssh(NODE, "ls /var/lib/lxc").stdout.split() == before
+    assert served(lab) == "good", "the neighbour was left alone"
