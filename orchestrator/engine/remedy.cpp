@@ -22,9 +22,15 @@ std::optional<RemedyLoop::Choice> RemedyLoop::choose(std::size_t failed_step, co
     query.symptom_class = symptom_of(failure);
     query.step_inputs = result.inputs;
     query.step_outputs = result.outputs;
+    if (const auto holds = holds_.find(step); holds != holds_.end()) {
+      query.step_inputs = holds->second.inputs;
+      query.step_outputs = holds->second.outputs;
+    }
     query.tried = tried_;
     std::optional<Remedy> remedy = run_.services.remedies->next(query);
-    if (remedy && remedy->step_kind == decl.uses) return Choice{step, std::move(*remedy)};
+    if (remedy && remedy->step_kind == decl.uses) {
+      return Choice{step, std::move(*remedy), {std::move(query.step_inputs), std::move(query.step_outputs)}};
+    }
   }
   return {};
 }
@@ -61,6 +67,8 @@ StepResult RemedyLoop::cure(std::size_t step, StepResult failure, const HandlerD
                         {"title", remedy.title},
                         {"class", symptom},
                         {"changes", remedy.set}});
+    // What it failed with is no remedy for itself.
+    tried_.push_back("before " + choice->held.outputs.dump());
     tried_.push_back(remedy.id);
     tried_.push_back(remedy.id + " " + remedy.set.dump());
     const Value before = runner_.replaced(choice->step);
@@ -82,7 +90,11 @@ StepResult RemedyLoop::cure(std::size_t step, StepResult failure, const HandlerD
     }
     // One change at a time: one that left the symptom as it was is taken away again before the next is tried. A new
     // symptom means that it got further, so it stays.
-    if (symptom_of(failure) == symptom) runner_.replace(choice->step, before);
+    holds_.erase(choice->step);
+    if (symptom_of(failure) == symptom) {
+      runner_.replace(choice->step, before);
+      holds_[choice->step] = choice->held;
+    }
   }
   // The step that this was about has failed, whichever step on the way to it did so last.
   if (failed_at != step) run_.board.put(host_.name(), failed_at, failure);

@@ -20,9 +20,14 @@ class RemedyLoop {
   const std::string& cured_by() const { return cured_by_; }
 
  private:
+  // What a step is back at after a change that did not help: its last run says what was tried, not what holds.
+  struct Holds {
+    Value inputs, outputs;
+  };
   struct Choice {
     std::size_t step = 0;
     Remedy remedy;
+    Holds held;
   };
   std::optional<Choice> choose(std::size_t failed_step, const StepResult& failure) const;
   StepResult rerun(std::size_t from, std::size_t to, std::size_t& failed_at);
@@ -31,6 +36,7 @@ class RemedyLoop {
   HostSession& host_;
   StepRunner& runner_;
   std::vector<std::string> tried_;
+  std::map<std::size_t, Holds> holds_;
   std::map<std::size_t, int> attempts_;  // by the step whose handler it is
   std::string cured_by_;
 };
