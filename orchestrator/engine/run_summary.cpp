@@ -94,6 +94,8 @@ void finish(RunContext& run, RunSummary& summary, SteadyPoint begin, RolledBack 
     total.skipped += host.skipped;
     total.unknown += host.unknown;
     unreachable += host.state == "unreachable" ? 1 : 0;
+    // Of what was taken back or left broken nothing is announced.
+    if (host.state != "ok" && host.state != "changed") continue;
     for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
       const Value outputs = run.board.get(host.host, step).outputs;
       if (outputs.is_object() && outputs.contains("endpoint") && outputs["endpoint"].is_string()) {
