@@ -72,6 +72,11 @@ std::string Story::host_shown(const std::string& host) const {
 std::vector<std::string> Story::tell(const Event& event) {
   std::vector<std::string> out;
   const Value& data = event.data;
+  const bool undoing = event.type == EventType::undo_started || event.type == EventType::undo_finished;
+  const bool same = event.host == undone_.host && event.step == undone_.step;
+  if (!undoing || !same || (event.type == EventType::undo_finished && text_in(data, "state") != "undone")) {
+    tell_undone(out);
+  }
   const auto row = [&](const std::string& word, const std::string& text, Colour which) {
     add_row({host_shown(event.host), event.step, word, text, "", which}, out);
   };
@@ -262,7 +267,7 @@ void Story::error_lines(const Value& error, const Row& under, std::vector<std::s
 void Story::probe(const Event& event, std::vector<std::string>& out) {
   const Value& data = event.data;
   const std::string verdict = text_in(data, "verdict");
-  if (verdict == "pass" && options_.verbose == 0) return;
+  if ((verdict == "pass" || verdict == "skipped") && options_.verbose == 0) return;
   std::string text = text_in(data, "name");
   if (!text_in(data, "class").empty()) text += ": " + text_in(data, "class");
   if (!text_in(data, "got").empty()) text += " · got " + cut(printable(text_in(data, "got")), 60);
@@ -279,6 +284,10 @@ void Story::rollback(const Event& event, std::vector<std::string>& out) {
     running_.erase({event.host, event.step});
     const std::string state = text_in(data, "state");
     const std::string error = error_sentence(data, "error");
+    if (state == "undone" && options_.verbose == 0) {
+      undone_ = {event.host, event.step, text_in(data, "title"), undone_.count + 1};
+      return;
+    }
     add_row({host_shown(event.host), event.step, state == "irreversible" ? "remains" : state,
              text_in(data, "title") + (error.empty() ? "" : ": " + error), "", colour_of(state)},
             out);
@@ -294,6 +303,14 @@ void Story::rollback(const Event& event, std::vector<std::string>& out) {
   }
 }
 
+// What one step had done is taken back in one line, unless every one is asked for.
+void Story::tell_undone(std::vector<std::string>& out) {
+  if (undone_.count == 0) return;
+  const std::string text = undone_.count == 1 ? undone_.title : fmt::format("{} changes taken back", undone_.count);
+  add_row({host_shown(undone_.host), undone_.step, "undone", text, "", colour_of("undone")}, out);
+  undone_ = {};
+}
+
 void Story::finished(const Event& event, std::vector<std::string>& out) {
   running_.clear();
   const Value& data = event.data;
@@ -305,6 +322,7 @@ void Story::finished(const Event& event, std::vector<std::string>& out) {
     return;
   }
   std::string sentence = text_in(data, "sentence");
+  if (sentence == "done" && !text_in(data, "endpoint").empty()) sentence.clear();
   if (!text_in(data, "endpoint").empty() && sentence.find(text_in(data, "endpoint")) == std::string::npos)
     sentence += (sentence.empty() ? "ready: " : " · ready: ") + text_in(data, "endpoint");
   const std::string cured = text_in(data, "cured_by");

@@ -49,6 +49,10 @@ class Story {
     std::string text;
     std::optional<double> fraction;
   };
+  struct Undone {  // of one step, not told yet
+    std::string host, step, title;
+    int count = 0;
+  };
   struct Counts {
     int ok = 0, changed = 0, failed = 0, skipped = 0, unreachable = 0, other = 0, running = 0;
     int finished() const { return ok + changed + failed + skipped + unreachable + other; }
@@ -64,6 +68,7 @@ class Story {
   void step_finished(const Event& event, std::vector<std::string>& out);
   void probe(const Event& event, std::vector<std::string>& out);
   void rollback(const Event& event, std::vector<std::string>& out);
+  void tell_undone(std::vector<std::string>& out);
   void finished(const Event& event, std::vector<std::string>& out);
   void plan_sentence(std::vector<std::string>& out) const;
   void error_lines(const Value& error, const Row& under, std::vector<std::string>& out) const;
@@ -90,6 +95,7 @@ class Story {
   std::map<Key, Running> running_;
   std::map<std::string, Counts> counts_;
   PlanCounts plan_counts_;
+  Undone undone_;
 };
 
 }  // namespace millwright
