@@ -7,6 +7,7 @@
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/engine/node_lock.hpp"
+#include "orchestrator/engine/node_pointer.hpp"
 #include "orchestrator/engine/output_lines.hpp"
 
 namespace millwright {
@@ -276,6 +277,9 @@ Result<ActEnd> Actor::act(const ActRequest& request) {
   Clock& clock = *run_.services.clock;
   Result<ActionScript> script = script_of(request);
   if (!script) return fail(script.error());
+  if (Result<void> pointed = point_at(host_, *request.node, request.become, run_.run()); !pointed) {
+    return fail(pointed.error());
+  }
   const SteadyPoint give_up = clock.steady() + run_.options.lock_wait;
   while (true) {
     const std::string pattern =

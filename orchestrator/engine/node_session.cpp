@@ -45,6 +45,16 @@ std::set<Become> NodeSession::take_locks() {
   return std::exchange(locked_, {});
 }
 
+bool NodeSession::pointed_at(Become become) const {
+  const Lock guard(mutex_);
+  return pointed_at_.count(become) != 0;
+}
+
+void NodeSession::note_pointer(Become become) {
+  const Lock guard(mutex_);
+  pointed_at_.insert(become);
+}
+
 HostSession::HostSession(RunContext& run, const PlayHost& host) : run_(run), host_(host) {
   base_.name = host.target.name;
   base_.address = {{"host", host.target.name}};

@@ -41,11 +41,15 @@ class NodeSession {
   // State folders of it whose lock this run has taken.
   void note_lock(Become become);
   std::set<Become> take_locks();  // forgets them
+  // Whether the host knows that this run has records here; see node_pointer.hpp.
+  bool pointed_at(Become become) const;
+  void note_pointer(Become become);
 
  private:
   mutable Mutex mutex_;
   std::map<Become, NodeFacts> facts_ MW_GUARDED_BY(mutex_);
   std::set<Become> locked_ MW_GUARDED_BY(mutex_);
+  std::set<Become> pointed_at_ MW_GUARDED_BY(mutex_);
 };
 
 class HostSession {

@@ -58,6 +58,7 @@ Signature make_signature() {
       "    when: needed\n"
       "    needed_if: test ! -e /sys/module/nvidia\n";
   s.deadline = std::chrono::minutes(15);
+  s.once = true;
   return s;
 }
 

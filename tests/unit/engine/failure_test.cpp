@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "orchestrator/base/text.hpp"
 #include "tests/unit/engine/harness.hpp"
 
 namespace millwright::testing {
@@ -307,23 +309,79 @@ TEST(Rollback, FromTheNodeAloneWhenTheJournalIsLost) {
                   "  - {id: b, uses: note, with: {path: \"{dir}/f\", text: two}}\n"));
   const std::string run = bench.last.run;
   MemoryJournal another;
-  EventList sink;
-  EngineServices services;
-  services.connector = &bench.lab;
-  services.journal = &another;
-  services.sink = &sink;
-  services.clock = &bench.clock;
-  services.http = &bench.http;
-  services.registry = &bench.registry;
-  services.remedies = &bench.remedies;
-  Engine engine(services, bench.interrupt);
-  const Result<RunSummary> summary = engine.rollback_from_node(bench.host("h1"), run, bench.options);
-  ASSERT_TRUE(summary) << render(summary.error());
-  EXPECT_EQ(summary->exit, ExitCode::rolled_back) << summary->sentence;
+  bench.journal = &another;
+  ASSERT_TRUE(bench.rollback_from_node(run)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
   EXPECT_EQ(tree(bench.dir("h1")), "f: zero");
-  const Result<RunSummary> unknown = engine.rollback_from_node(bench.host("h1"), "nope", bench.options);
-  ASSERT_FALSE(unknown);
-  EXPECT_NE(unknown.error().message.find("knows no run nope"), std::string::npos);
+  EXPECT_EQ(std::filesystem::symlink_status(bench.options.node_state_dir + "/lock").type(),
+            std::filesystem::file_type::not_found);
+  ASSERT_FALSE(bench.rollback_from_node("nope"));
+  EXPECT_NE(bench.error->message.find("knows no run nope"), std::string::npos);
+}
+
+// The container keeps its records in a folder of its own; only the host's pointer says where.
+TEST(Rollback, FromTheNodeAloneTakesBackWhatWasDoneInContainersInOrder) {
+  Bench bench;
+  write_file(bench.dir("h1") + "/box/f", "zero");
+  ASSERT_TRUE(bench.apply(R"(
+name: boxed
+hosts: all
+steps:
+  - {id: box, uses: box, with: {path: "{dir}/box"}}
+  - {id: a, uses: note, in: box, with: {path: "{dir}/box/f", text: one}}
+  - {id: b, uses: note, with: {path: "{dir}/box/f", text: two}}
+  - {id: c, uses: note, in: box, with: {path: "{dir}/box/f", text: three}}
+)")) << render(*bench.error);
+  const std::string runs = bench.options.node_state_dir + "/runs/" + bench.last.run;
+  const std::string inside = bench.folder.path() + "/inside/state/runs/" + bench.last.run;
+  std::filesystem::create_directories(inside);
+  const std::vector<UndoRecord> undos = bench.memory.undos(bench.last.run).value();
+  for (const UndoRecord& undo : undos) {
+    if (!undo.node.contains("container")) continue;
+    std::filesystem::rename(undo.remote_dir, inside + undo.remote_dir.substr(runs.size()));
+  }
+  int pointers = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(runs + "/nodes")) {
+    const std::string pointer = read_file(entry.path().string());
+    ASSERT_NE(pointer.find(runs), std::string::npos) << pointer;
+    write_file(entry.path().string(), replace_all(pointer, runs, inside));
+    ++pointers;
+  }
+  EXPECT_EQ(pointers, 1);
+  MemoryJournal another;
+  bench.journal = &another;
+  ASSERT_TRUE(bench.rollback_from_node(bench.last.run)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
+  Lines undone;
+  for (const Event& event : bench.events(EventType::undo_finished)) {
+    undone.push_back(event.step + " " + event.data["state"].get<std::string>());
+  }
+  EXPECT_EQ(undone, (Lines{"c undone", "b undone", "a undone"}));
+  EXPECT_EQ(tree(bench.dir("h1")), "box/\nbox/f: zero");
+}
+
+TEST(Rollback, FromTheNodeAloneSaysSoWhenAContainerIsGone) {
+  Bench bench;
+  ASSERT_TRUE(bench.apply(R"(
+name: boxed
+hosts: all
+steps:
+  - {id: box, uses: box, with: {path: "{dir}/box"}}
+  - {id: a, uses: note, in: box, with: {path: "{dir}/a", text: one}}
+)"));
+  std::filesystem::remove_all(bench.dir("h1") + "/box");
+  // What box did is not on the node either, so nothing says that the container was to go.
+  const std::string runs = bench.options.node_state_dir + "/runs/" + bench.last.run;
+  const std::vector<UndoRecord> undos = bench.memory.undos(bench.last.run).value();
+  for (const UndoRecord& undo : undos) {
+    std::filesystem::remove_all(undo.remote_dir);
+  }
+  MemoryJournal another;
+  bench.journal = &another;
+  ASSERT_TRUE(bench.rollback_from_node(bench.last.run)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rollback_incomplete);
+  ASSERT_EQ(bench.last.remaining.size(), 1u);
+  EXPECT_NE(bench.last.remaining[0].find("what was done in container"), std::string::npos) << bench.last.remaining[0];
 }
 
 TEST(Rollback, WhatReadsAFileIsServedAfterTheFileIsBack) {

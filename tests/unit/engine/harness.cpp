@@ -20,7 +20,9 @@ TemporaryFolder::TemporaryFolder() {
   path_ = mkdtemp(pattern.data());
 }
 
-TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
+TemporaryFolder::~TemporaryFolder() {
+  if (removal_ == Removal::at_end) fs::remove_all(path_);
+}
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -178,7 +180,10 @@ Bench::Bench() {
   options.node_state_dir = folder.path() + "/state";
 }
 
-Bench::Bench(Journal& given) : Bench() { journal = &given; }
+Bench::Bench(const Bench& other, Journal& given) : folder(other.folder.path()), journal(&given) {
+  register_test_kinds(registry);
+  options = other.options;
+}
 
 Engine Bench::engine() {
   sink = std::make_unique<EventList>();
@@ -229,6 +234,10 @@ Result<RunSummary> Bench::resume(const std::string& run) { return note(engine().
 
 Result<RunSummary> Bench::rollback(const std::string& run, const std::vector<std::string>& hosts) {
   return note(engine().rollback(run, hosts, options));
+}
+
+Result<RunSummary> Bench::rollback_from_node(const std::string& run, const std::string& name) {
+  return note(engine().rollback_from_node(host(name), run, options));
 }
 
 std::vector<Event> Bench::events(EventType type) const { return sink->of(type); }

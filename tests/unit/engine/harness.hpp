@@ -20,11 +20,16 @@ namespace millwright::testing {
 class TemporaryFolder {
  public:
   TemporaryFolder();
+  explicit TemporaryFolder(std::string borrowed) : path_(std::move(borrowed)), removal_(Removal::leave) {}
   ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::string& path() const { return path_; }
 
  private:
+  enum class Removal { at_end, leave };
   std::string path_;
+  Removal removal_ = Removal::at_end;
 };
 
 std::string read_file(const std::string& path);  // "" when there is none
@@ -94,12 +99,14 @@ class ListedRemedies final : public RemedyAdvisor {
 class Bench {
  public:
   Bench();
-  explicit Bench(Journal& journal);
+  // Goes on in the folder of another one, with a journal of its own.
+  Bench(const Bench& other, Journal& journal);
 
   // {dir} in the text stands for the folder of the host, made on first use.
   Result<RunSummary> apply(const std::string& playbook, const std::vector<std::string>& hosts = {"h1"});
   Result<RunSummary> resume(const std::string& run);
   Result<RunSummary> rollback(const std::string& run, const std::vector<std::string>& hosts = {});
+  Result<RunSummary> rollback_from_node(const std::string& run, const std::string& name = "h1");
   PlayHost host(const std::string& name) const;
   std::string dir(const std::string& host) const { return folder.path() + "/" + host; }
   // The last run's steps: "h1 conf changed", in the order in which they finished.

@@ -45,8 +45,7 @@ bool run_and_kill(Bench& bench, const std::string& state, std::chrono::microseco
   if (child == 0) {
     auto journal = open_sqlite_journal(state);
     if (!journal) _exit(9);
-    Bench inner(**journal);
-    inner.options = bench.options;
+    Bench inner(bench, **journal);
     std::vector<PlayHost> hosts = {bench.host("h1"), bench.host("h2")};
     const std::string text = bench.text_of(mixed);
     auto parsed = parse_playbook(text, "test.yml", inner.registry);
