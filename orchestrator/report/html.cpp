@@ -53,7 +53,8 @@ std::string story_line(const StoryLine& line) {
 std::string html_header(const RunFacts& run) {
   const auto [words, state] = exit_words(run);
   std::string out = fmt::format("<header class=\"top {}\"><h1>{}</h1>", tone(state), html(words));
-  if (!run.sentence.empty()) out += "<p class=\"lead\">" + html(run.sentence) + "</p>";
+  const bool says_more = run.sentence != "done";  // the heading says that already
+  if (says_more && !run.sentence.empty()) out += "<p class=\"lead\">" + html(run.sentence) + "</p>";
   out += "<dl class=\"facts\">";
   const auto fact = [&](const char* title, const std::string& text) {
     if (!text.empty()) out += fmt::format("<dt>{}</dt><dd>{}</dd>", title, html(text));
