@@ -37,17 +37,20 @@ std::string put(const std::string& path_expression, const std::string& text) {
                      path_expression, path_expression);
 }
 
-// A symbolic link is made atomically and carries who holds the lock in its target.
+// A symbolic link is made atomically and carries who holds the lock in its target. It may be let go between the two
+// looks at it (this run may reach one node by two names), so an empty answer is asked again.
 std::string take_lock(const ActionScript& parts) {
   const std::string target = parts.run + "|" + parts.holder;
   return fmt::format(
-      "if ! ln -s {} \"$S/lock\" 2>/dev/null; then\n"
+      "tries=0\n"
+      "until ln -s {} \"$S/lock\" 2>/dev/null; do\n"
       "  held=$(readlink \"$S/lock\" || true)\n"
       "  case \"$held\" in\n"
-      "    {}\\|*) ;;\n"
-      "    *) mw_mark \"locked $held\"; exit {} ;;\n"
+      "    {}\\|*) break ;;\n"
+      "    '') tries=$((tries + 1)); [ \"$tries\" -gt 20 ] || continue ;;\n"
       "  esac\n"
-      "fi\n",
+      "  mw_mark \"locked $held\"; exit {}\n"
+      "done\n",
       shell_quote(target), shell_quote(parts.run), locked_status);
 }
 

@@ -158,6 +158,18 @@ TEST_F(ActionScriptTest, AnotherRunsLockIsSeenAndOnesOwnIsNot) {
   EXPECT_EQ(sh(compose_action(other)), 0);
 }
 
+TEST_F(ActionScriptTest, ALockLetGoBetweenTwoLooksIsTaken) {
+  // A readlink that finds the lock gone, as when its holder gave it back just before.
+  std::filesystem::create_directories(at("bin"));
+  write_file(at("bin/readlink"), "#!/bin/sh\nrm -f \"$1\"\nexec /bin/readlink \"$1\"\n");
+  std::filesystem::permissions(at("bin/readlink"), std::filesystem::perms::owner_all);
+  std::filesystem::create_directories(parts_.state_dir);
+  std::filesystem::create_symlink("r0|somebody", parts_.state_dir + "/lock");
+  EXPECT_EQ(sh("PATH=" + at("bin") + ":$PATH\n" + compose_action(parts_)), 0);
+  EXPECT_EQ(mark().kind, Kind::done);
+  EXPECT_EQ(std::filesystem::read_symlink(parts_.state_dir + "/lock"), parts_.run + "|" + parts_.holder);
+}
+
 TEST_F(ActionScriptTest, AnActionThatMayCutTheLineOutlivesItsShell) {
   action_.marks.may_drop_connection = true;
   action_.script = "sleep 0.5; echo new >" + at("file");

@@ -18,7 +18,8 @@ class BecomeTest : public testing::Test {
     if (geteuid() != 0 || std::getenv("MILLWRIGHT_TEST_USERS") == nullptr)
       GTEST_SKIP() << "MILLWRIGHT_TEST_USERS is not set";
     user = "mwtest" + std::to_string(getpid());
-    sh("useradd -m -s /bin/sh " + user + "; echo " + user + ":Secret-1 | chpasswd");
+    password = "Secret-" + std::to_string(getpid()) + "-x";  // looked for in the command lines of the whole machine
+    sh("useradd -m -s /bin/sh " + user + "; echo " + user + ":" + password + " | chpasswd");
     sshd = std::make_unique<TestSshd>(std::vector<std::string>{"PasswordAuthentication yes"});
     sh("chmod 755 " + sshd->folder().path("") + "; chmod 644 " + sshd->folder().path("authorized_keys"));
     target = sshd->target();
@@ -52,6 +53,7 @@ class BecomeTest : public testing::Test {
   SystemClock clock;
   std::unique_ptr<Connector> connector = make_connector(clock);
   std::string user;
+  std::string password;
   std::unique_ptr<TestSshd> sshd;
   Target target;
 };
@@ -70,11 +72,12 @@ TEST_F(BecomeTest, WithAPasswordOnStandardInputOnly) {
   EXPECT_NE(refusal().find("sudo wants a password"), std::string::npos) << refusal();
   target.become_password = "wrong";
   EXPECT_NE(refusal().find("refused the password"), std::string::npos) << refusal();
-  target.become_password = "Secret-1";
+  target.become_password = password;
   EXPECT_EQ(*who(Become::root), "root\n/root\n");
   auto connection = *connector->connect(target);
   Command command;
-  command.script = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c Secret-[1] || true";
+  command.script =
+      "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[S]" + password.substr(1) + "' || true";
   command.become = Become::root;
   EXPECT_EQ(connection->run(command)->out, "0\n");
   // Files and deadlines work there too.
@@ -86,17 +89,18 @@ TEST_F(BecomeTest, WithAPasswordOnStandardInputOnly) {
   ASSERT_TRUE(connection->upload(upload));
   EXPECT_TRUE(*connection->download(upload.path, 1 << 20, Become::root) == content);
   EXPECT_FALSE(connection->download(upload.path, 1 << 20, Become::no));
-  command.script = "rm " + upload.path + "; sleep 60";
+  const std::string nap = "sleep 60." + std::to_string(getpid());  // told apart from the naps of other tests
+  command.script = "rm " + upload.path + "; " + nap;
   command.deadline = Milliseconds(300);
   EXPECT_EQ(connection->run(command).error().kind, ErrorKind::timeout);
-  command.script = "pgrep -u root -x sleep -a | grep 'sleep 60' || true";
+  command.script = "pgrep -u root -x sleep -a | grep '" + nap + "' || true";
   command.deadline = std::chrono::seconds(5);
   EXPECT_EQ(connection->run(command)->out, "");
 }
 
 TEST_F(BecomeTest, SaysWhyNot) {
   allow("ALL=(nobody) ALL");
-  target.become_password = "Secret-1";
+  target.become_password = password;
   EXPECT_NE(refusal().find("sudoers does not allow it"), std::string::npos) << refusal();
   allow("ALL=(ALL) NOPASSWD: ALL\nDefaults:" + user + " requiretty");
   target.become_password.clear();
@@ -105,7 +109,7 @@ TEST_F(BecomeTest, SaysWhyNot) {
 
 TEST_F(BecomeTest, LogsInWithAPassword) {
   target.identity_file = "/nonexistent";
-  target.password = "Secret-1";
+  target.password = password;
   EXPECT_EQ(*who(Become::no), user + "\n/home/" + user + "\n");
   target.password = "wrong";
   const auto refused = who(Become::no);
