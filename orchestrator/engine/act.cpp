@@ -9,6 +9,7 @@
 #include "orchestrator/engine/node_lock.hpp"
 #include "orchestrator/engine/node_pointer.hpp"
 #include "orchestrator/engine/output_lines.hpp"
+#include "orchestrator/journal/process_identity.hpp"
 
 namespace millwright {
 
@@ -63,6 +64,11 @@ Result<ActionScript> Actor::script_of(const ActRequest& request) {
   script.action = request.action;
   script.guard = request.guard;
   script.digest = request.digest;
+  script.by = describe_this_process();
+  script.audit = {{"run", run_.run()},
+                  {"step", request.unit->key()},
+                  {"action", redactor().redact(request.action->title)},
+                  {"undo", redactor().redact(request.action->undo_title)}};
   for (const FilePlacement& file : request.action->files) {
     const bool inside = file.content && fits_inside(*file.content);
     script.files.push_back({&file, inside ? Delivery::inside : Delivery::uploaded});

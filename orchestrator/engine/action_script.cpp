@@ -32,6 +32,30 @@ mw_start_of() {
 mw_boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown; }
 )sh";
 
+// One line of JSON in the node's audit log, written by the node itself: it is there even if the controller dies.
+std::string audit_helper(const std::string& by) {
+  const std::string who = Value(by).dump(-1, ' ', false, Value::error_handler_t::replace);
+  return "mw_audit() {\n"
+         "  [ -f \"$D/audit\" ] || return 0\n"
+         "  about=; read -r about <\"$D/audit\" || :\n"
+         "  umask 077; printf '{\"time\":\"%s\",\"outcome\":\"%s\",\"by\":%s,%s\\n' "
+         "\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\" \"$1\" " +
+         shell_quote(who) + " \"$about\" >>\"${D%/runs/*}/audit.log\"\n}\n";
+}
+
+// Nothing runs that the log does not know of. It is renamed when it has grown, so it never holds much more than twice
+// this.
+std::string audit_start(const ActionScript& parts) {
+  if (!parts.audit.is_object()) return {};
+  constexpr int most = 1 << 20;
+  const std::string about = parts.audit.dump(-1, ' ', false, Value::error_handler_t::replace).substr(1);
+  return "printf '%s\\n' " + shell_quote(about) + " >\"$D/audit\" && " +
+         fmt::format(
+             "{{ [ \"$(wc -c 2>/dev/null <\"$S/audit.log\" || echo 0)\" -lt {} ] || "
+             "mv -f \"$S/audit.log\" \"$S/audit.log.1\"; }} && mw_audit started || exit {}\n",
+             most, cannot_create);
+}
+
 std::string put(const std::string& path_expression, const std::string& text) {
   return fmt::format("printf '%s' {} >\"{}.tmp\" && mv -f \"{}.tmp\" \"{}\"", shell_quote(text), path_expression,
                      path_expression, path_expression);
@@ -102,11 +126,12 @@ std::string unit_name(const std::string& remote_dir) {
 
 std::string dead_man_text(const ActionScript& parts) {
   if (parts.dead_man.count() == 0) return {};
-  const std::string timer = "D=" + shell_quote(parts.remote_dir) + helpers +
-                            "[ -f \"$D/outcome\" ] || exit 0\n"
-                            "[ ! -f \"$D/pid\" ] || kill \"$(cut -d' ' -f1 \"$D/pid\")\" 2>/dev/null || true\n"
-                            "export MW_SAVE=\"$D/save\" LC_ALL=C\n"
-                            "/bin/sh -eu \"$D/undo.sh\" </dev/null >\"$D/timer.log\" 2>&1 && mw_mark undone_by_timer\n";
+  const std::string timer =
+      "D=" + shell_quote(parts.remote_dir) + helpers + audit_helper("the node's own timer") +
+      "[ -f \"$D/outcome\" ] || exit 0\n"
+      "[ ! -f \"$D/pid\" ] || kill \"$(cut -d' ' -f1 \"$D/pid\")\" 2>/dev/null || true\n"
+      "export MW_SAVE=\"$D/save\" LC_ALL=C\n"
+      "/bin/sh -eu \"$D/undo.sh\" </dev/null >\"$D/timer.log\" 2>&1 && mw_mark undone_by_timer && mw_audit undone\n";
   return put("$D/timer.sh", timer) + "\nmw_sync \"$D/timer.sh\" \"$D\"\n" +
          fmt::format(
              "systemd-run --quiet --unit={} --on-active={}s --timer-property=AccuracySec=1s /bin/sh \"$D/timer.sh\" "
@@ -141,7 +166,7 @@ std::string place_text(const PlacedFile& placed, std::size_t index, const std::s
   }
   out += fmt::format("  chmod {} \"$T\" || return 1\n", shell_quote(file.mode.empty() ? "0644" : file.mode));
   out += "  mw_sync \"$T\"; mv -f \"$T\" \"$F\" && mw_sync \"${F%/*}/\"\n}\n";
-  return out + "mw_place || { rm -f \"$T\"; mw_mark 'failed 74'; exit 74; }\n";
+  return out + "mw_place || { rm -f \"$T\"; mw_mark 'failed 74'; mw_audit 'failed 74'; exit 74; }\n";
 }
 
 // The action itself. One that may cut the line runs in a session of its own with its output in files, so that neither
@@ -149,9 +174,10 @@ std::string place_text(const PlacedFile& placed, std::size_t index, const std::s
 std::string run_text(const ActionScript& parts) {
   const std::string body =
       "code=0; umask 022; /bin/sh -eu \"$D/script.sh\" </dev/null || code=$?\n"
-      "if [ \"$code\" = 0 ]; then mw_mark 'done 0'; else mw_mark \"failed $code\"; fi\nexit \"$code\"\n";
+      "if [ \"$code\" = 0 ]; then mw_mark 'done 0'; mw_audit done; else mw_mark \"failed $code\"; mw_audit \"failed "
+      "$code\"; fi\nexit \"$code\"\n";
   if (!parts.action->marks.may_drop_connection) return body;
-  const std::string detached = "D=" + shell_quote(parts.remote_dir) + helpers +
+  const std::string detached = "D=" + shell_quote(parts.remote_dir) + helpers + audit_helper(parts.by) +
                                "pid=$$; printf '%s %s %s\\n' \"$pid\" \"$(mw_start_of \"$pid\")\" \"$(mw_boot)\" "
                                ">\"$D/pid\"\nexport MW_SAVE=\"$D/save\"\n" +
                                body;
@@ -171,7 +197,7 @@ bool fits_inside(const std::string& content) {
 std::string compose_action(const ActionScript& parts) {
   std::string out = fmt::format("# millwright: {}\n", replace_all(parts.action->title, "\n", " "));
   out += fmt::format("umask 077\nS={}\nD={}\n", shell_quote(parts.state_dir), shell_quote(parts.remote_dir));
-  out += helpers;
+  out += helpers + audit_helper(parts.by);
   // The state folder itself is passed through by the users of servers; what is this run's is not.
   out += fmt::format("mkdir -p \"$D/save\" || exit {}\nchmod 711 \"$S\" 2>/dev/null || true\n", cannot_create);
   out += "chmod 700 \"$S/runs\" \"$D\" 2>/dev/null || true\n";
@@ -185,6 +211,7 @@ std::string compose_action(const ActionScript& parts) {
   out += "export MW_SAVE=\"$D/save\"\n";
   out += save_text(parts);
   out += dead_man_text(parts);
+  out += audit_start(parts);
   // Without this mark the controller takes it that nothing ran.
   out += fmt::format("mw_mark started || exit {}\nmw_sync \"$D/outcome\" \"$D\"\n", cannot_create);
   const std::string tag = sha256_hex(parts.remote_dir).substr(0, 12);
@@ -260,8 +287,8 @@ ActionMark parse_mark(const std::string& out) {
   return mark;
 }
 
-std::string compose_undo(const std::string& remote_dir, const std::string& fallback) {
-  std::string out = "umask 077\nD=" + shell_quote(remote_dir) + helpers;
+std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by) {
+  std::string out = "umask 077\nD=" + shell_quote(remote_dir) + helpers + audit_helper(by);
   out +=
       "case \"$(cat \"$D/outcome\" 2>/dev/null)\" in\n"
       "  started*|done*|failed*) ;;\n"
@@ -271,7 +298,8 @@ std::string compose_undo(const std::string& remote_dir, const std::string& fallb
   out +=
       "export MW_SAVE=\"$D/save\"\n"
       "code=0; umask 022; /bin/sh -eu \"$D/undo.sh\" </dev/null || code=$?\n"
-      "if [ \"$code\" = 0 ]; then mw_mark undone; fi\nexit \"$code\"\n";
+      "if [ \"$code\" = 0 ]; then mw_mark undone; mw_audit undone; else mw_audit \"undo failed $code\"; fi\n"
+      "exit \"$code\"\n";
   return out;
 }
 

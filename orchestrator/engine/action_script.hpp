@@ -7,12 +7,14 @@
 //                        "failed <status>"; written to a temporary name and renamed, so never torn
 //   claim/               made by the first who comes: the action, or a controller that settles that it never started
 //   pid                  of the shell that runs the action, to tell a running action from one that was killed
+//   audit                what the lines about it in the node's audit log have in common
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "orchestrator/base/clock.hpp"
+#include "orchestrator/base/value.hpp"
 #include "steps/contract/change.hpp"
 
 namespace millwright {
@@ -31,6 +33,8 @@ struct ActionScript {
   std::string holder;      // of the node's lock: who is running
   std::string remote_dir;  // of this action
   std::string meta;        // JSON text
+  std::string by;          // for the audit log: user@host of the controller
+  Value audit;             // for the audit log: run, step, action, undo; without secrets
   const Action* action = nullptr;
   std::vector<PlacedFile> files;
   // Asked again first; empty: not guarded.
@@ -72,8 +76,8 @@ std::string settle_mark_script(const std::string& remote_dir);
 ActionMark parse_mark(const std::string& out);
 
 // Runs the undo and marks it; exits with undo's status. `fallback` is the undo text of the journal, written down first
-// when the node lost its own.
-std::string compose_undo(const std::string& remote_dir, const std::string& fallback);
+// when the node lost its own. `by` is who does it, for the audit log.
+std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by);
 // An undo may leave $MW_SAVE/after.sh for when the steps before its own have been taken back as well (a service is
 // restarted with the configuration that is back by then). Runs those of all these folders in order, each once; exits
 // with 1 when one failed, after trying them all.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/journal/process_identity.hpp"
 
 namespace millwright {
 
@@ -91,7 +92,7 @@ void Rollback::undo(const UndoRecord& record) {
   Command command;
   command.become = become;
   command.deadline = std::chrono::minutes(10);
-  command.script = compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script);
+  command.script = compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script, describe_this_process());
   const Result<CommandResult> done = (*node)->connection->run(command);
   if (!done) return settle(record, UndoState::failed, done.error().message);
   const std::string said(trim(done->err.empty() ? done->out : done->err));

@@ -39,6 +39,8 @@ class ActionScriptTest : public ::testing::Test {
     action_.undo =
         "if [ -e \"$MW_SAVE/old\" ]; then cp \"$MW_SAVE/old\" " + at("file") + "; else rm -f " + at("file") + "; fi";
     parts_.action = &action_;
+    parts_.by = "me@here";
+    parts_.audit = {{"run", "r1"}, {"step", "conf"}, {"action", "write it"}, {"undo", "put it back"}};
   }
   TemporaryFolder folder_;
   Action action_;
@@ -56,11 +58,11 @@ TEST_F(ActionScriptTest, RunsAndLeavesWhatTakesItBack) {
   EXPECT_FALSE(mark().running);
   const auto mode = std::filesystem::status(parts_.remote_dir).permissions();
   EXPECT_EQ(mode, std::filesystem::perms::owner_all);
-  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "")), 0) << read_file(at("err"));
+  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "", "me@here")), 0) << read_file(at("err"));
   EXPECT_EQ(read_file(at("file")), "old\n");
   EXPECT_EQ(mark().kind, Kind::undone);
   write_file(at("file"), "later\n");
-  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "")), 0);
+  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "", "me@here")), 0);
   EXPECT_EQ(read_file(at("file")), "later\n") << "undone twice";
 }
 
@@ -69,7 +71,7 @@ TEST_F(ActionScriptTest, AFailureKeepsItsStatusAndCanBeTakenBack) {
   EXPECT_EQ(sh(compose_action(parts_)), 75);
   EXPECT_EQ(mark().kind, Kind::failed);
   EXPECT_EQ(mark().status, 75) << "not taken for a stale guard";
-  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "")), 0);
+  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "", "me@here")), 0);
   EXPECT_FALSE(std::filesystem::exists(at("file")));
 }
 
@@ -94,7 +96,7 @@ TEST_F(ActionScriptTest, AStaleGuardChangesNothing) {
   EXPECT_NE(sh(compose_action(parts_)), 0);
   EXPECT_EQ(mark().kind, Kind::stale);
   EXPECT_EQ(read_file(at("file")), "something else\n");
-  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "")), 0);
+  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "", "me@here")), 0);
   EXPECT_EQ(read_file(at("file")), "something else\n");
 }
 
@@ -219,7 +221,7 @@ TEST_F(ActionScriptTest, AllTextsPassShellcheck) {
   action_.files = {{at("placed"), std::make_shared<const std::string>("x"), {}, "0640", "root", "root"}};
   parts_.files = {{&action_.files[0], Delivery::inside}};
   for (const std::string& script :
-       {compose_action(parts_), read_mark_script(parts_.remote_dir), compose_undo(parts_.remote_dir, "true"),
+       {compose_action(parts_), read_mark_script(parts_.remote_dir), compose_undo(parts_.remote_dir, "true", "me@here"),
         disarm_script(parts_.remote_dir), compose_after({parts_.remote_dir})}) {
     write_file(at("script"), script);
     const std::string command = "shellcheck -s sh -S warning -e SC2034 " + at("script") + " >" + at("out") + " 2>&1";
