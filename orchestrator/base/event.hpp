@@ -12,33 +12,32 @@ namespace millwright {
 
 inline constexpr int kEventSchemaVersion = 1;
 
-// Append only: a name, once released, keeps its meaning and its keys. `data` keys are listed beside each.
+// Append only: a name, once released, keeps its meaning and its keys. docs/events.md says what each means and what its
+// `data` holds; report/event_schema.cpp says the same to programs.
 enum class EventType {
-  run_started,       // playbook, hosts[], steps[{id, uses, needs[], in}], verb, inputs
-  host_connected,    // address, milliseconds
-  host_unreachable,  // error
-  step_started,      // uses, attempt
-  step_planned,    // state (ok|change|unknown), summary, diff, actions[{title, undo_title, reversible, script, files[],
-                   // marks}]
-  action_started,  // index, title, undo_title
-  action_finished,   // index, title, exit_code, milliseconds
-  step_progress,     // text, fraction (0..1 or null)
-  step_output,       // stream (out|err), text
-  step_finished,     // state (ok|changed|failed|skipped|unreachable|cancelled|refused), summary, milliseconds, outputs,
-                     // error{}, verdict{}
-  probe_finished,    // name, verdict, class, seconds, tokens, expected, got, evidence
-  evidence_kept,     // name, path, bytes
-  retry,             // attempt, of, delay_ms, reason
-  remedy,            // attempt, of, id, title, class, changes{}
-  remedy_result,     // id, cured (bool)
-  rollback_started,  // reason
-  undo_started,      // seq, title
-  undo_finished,     // seq, title, state (undone|refused|failed|irreversible), error
-  rollback_finished,        // undone, remaining[]
-  verified_after_rollback,  // what, state
-  warning,                  // text
-  interrupted,              // how (once|twice)
-  run_finished,  // exit_code, sentence, counts{ok,changed,failed,skipped,unreachable}, milliseconds, cured_by, endpoint
+  run_started,
+  host_connected,
+  host_unreachable,
+  step_started,
+  step_planned,
+  action_started,
+  action_finished,
+  step_progress,
+  step_output,
+  step_finished,
+  probe_finished,
+  evidence_kept,
+  retry,
+  remedy,
+  remedy_result,
+  rollback_started,
+  undo_started,
+  undo_finished,
+  rollback_finished,
+  verified_after_rollback,
+  warning,
+  interrupted,
+  run_finished,
 };
 std::string_view to_string(EventType type);
 

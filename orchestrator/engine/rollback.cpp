@@ -92,7 +92,8 @@ void Rollback::undo(const UndoRecord& record) {
   Command command;
   command.become = become;
   command.deadline = std::chrono::minutes(10);
-  command.script = compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script, describe_this_process());
+  command.script =
+      compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script, describe_this_process());
   const Result<CommandResult> done = (*node)->connection->run(command);
   if (!done) return settle(record, UndoState::failed, done.error().message);
   const std::string said(trim(done->err.empty() ? done->out : done->err));

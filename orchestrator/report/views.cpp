@@ -70,8 +70,14 @@ void NdjsonView::on_event(const Event& event) {
 }
 
 Value event_json(const Event& event) {
-  return {{"v", kEventSchemaVersion},      {"seq", event.seq},   {"time", iso_utc(event.time)}, {"run", event.run},
-          {"type", to_string(event.type)}, {"host", event.host}, {"step", event.step},          {"data", event.data}};
+  return {{"schema_version", kEventSchemaVersion},
+          {"seq", event.seq},
+          {"time", iso_utc(event.time)},
+          {"run", event.run},
+          {"type", to_string(event.type)},
+          {"host", event.host},
+          {"step", event.step},
+          {"data", event.data}};
 }
 
 }  // namespace millwright

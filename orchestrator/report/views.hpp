@@ -52,8 +52,8 @@ class TerminalView final : public EventSink {
   SteadyPoint last_ MW_GUARDED_BY(mutex_);
 };
 
-// One JSON object a line: {"v": 1, "seq", "time", "run", "type", "host", "step", "data"}. The names are those of
-// event.hpp; nothing is left out.
+// One JSON object a line: {"schema_version": 1, "seq", "time", "run", "type", "host", "step", "data"}. The names are
+// those of event.hpp; nothing is left out.
 class NdjsonView final : public EventSink {
  public:
   explicit NdjsonView(Write write, const Redactor& secrets = redactor());

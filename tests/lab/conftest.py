@@ -1,10 +1,12 @@
 """Fixtures of the lab tests: nodes, engines, and the real binary."""
+import functools
 import json
 import os
 import pathlib
 import subprocess
 import time
 
+import jsonschema
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -54,6 +56,13 @@ def make_lab():
         lab.down()
 
 
+@functools.cache
+def event_schema():
+    """What a line of --json may hold, as the program itself says."""
+    schema = json.loads(run(Millwright.binary, "schema", "events").stdout)
+    return jsonschema.Draft202012Validator(schema)
+
+
 class Run:
     """What one call of the binary did: exit code, output, and with --json the events of the run."""
 
@@ -62,7 +71,10 @@ class Run:
 
     @property
     def events(self):
-        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+        events = [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+        for event in events:
+            event_schema().validate(event)
+        return events
 
     def of(self, kind, **where):
         """Events of one type, by host and step if said."""

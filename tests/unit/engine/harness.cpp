@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/report/views.hpp"
 #include "orchestrator/transport/connector.hpp"
 #include "tests/unit/engine/kinds.hpp"
 
@@ -149,8 +150,14 @@ void Lab::clear_traffic() {
   traffic_.clear();
 }
 
+// MILLWRIGHT_EVENTS_TO names a file that gets them too, as --json prints them: tests/differential/events.py.
 void EventList::on_event(const Event& event) {
   const Lock guard(mutex_);
+  static const char* const file = std::getenv("MILLWRIGHT_EVENTS_TO");
+  if (file != nullptr) {
+    std::ofstream(file, std::ios::app) << event_json(event).dump(-1, ' ', false, Value::error_handler_t::replace)
+                                       << '\n';
+  }
   events_.push_back(event);
 }
 

@@ -102,7 +102,7 @@ TEST(Views, NdjsonIsOneObjectALine) {
   ASSERT_EQ(lines.size(), events.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Value parsed = Value::parse(lines[i]);
-    EXPECT_EQ(parsed["v"], 1);
+    EXPECT_EQ(parsed["schema_version"], 1);
     EXPECT_EQ(parsed["type"], to_string(events[i].type));
     EXPECT_EQ(parsed["time"], "1970-01-12T13:46:40Z");
   }
