@@ -48,7 +48,6 @@ class SqliteJournal final : public Journal {
   Result<void> put_step(const std::string& run, const StepRecord& step) override;
   Result<std::vector<StepRecord>> steps(const std::string& run) override;
   Result<std::uint64_t> add_undo(const std::string& run, const UndoRecord& undo) override;
-  Result<std::vector<std::uint64_t>> add_undos(const std::string& run, const std::vector<UndoRecord>& undos) override;
   Result<void> set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) override;
   Result<std::vector<UndoRecord>> undos(const std::string& run) override;
   Result<void> lock(const LockRecord& lock) override;
@@ -65,7 +64,6 @@ class SqliteJournal final : public Journal {
   template <class Row, class Bind, class Read>
   Result<std::vector<Row>> read(const std::string& sql, Bind bind, Read read_row) MW_REQUIRES(mutex_);
   Result<std::uint64_t> next_seq(const char* table, const std::string& run) MW_REQUIRES(mutex_);
-  Result<void> insert_undo(const std::string& run, const UndoRecord& undo, std::uint64_t seq) MW_REQUIRES(mutex_);
 
   const std::string directory_;
   Mutex mutex_;
@@ -176,8 +174,7 @@ Result<std::vector<RunRecord>> SqliteJournal::runs(std::size_t newest) {
 
 Result<std::uint64_t> SqliteJournal::append(const Event& event) {
   const Lock guard(mutex_);
-  const bool passing = event.type == EventType::step_output || event.type == EventType::step_progress;
-  Result<Transaction> transaction = Transaction::begin(*database_, passing ? Durability::process : Durability::full);
+  Result<Transaction> transaction = Transaction::begin(*database_, Durability::process);
   if (!transaction) return fail(transaction.error());
   const Result<std::uint64_t> seq = next_seq("events", event.run);
   if (!seq) return seq;
@@ -216,7 +213,7 @@ Result<std::vector<Event>> SqliteJournal::events(const std::string& run) {
 
 Result<void> SqliteJournal::put_step(const std::string& run, const StepRecord& step) {
   const Lock guard(mutex_);
-  Result<Transaction> transaction = Transaction::begin(*database_);
+  Result<Transaction> transaction = Transaction::begin(*database_, Durability::process);
   if (!transaction) return fail(transaction.error());
   Result<void> written = write(
       "INSERT INTO steps(run, host, step, position, state, inputs, outputs) VALUES(?1, ?2, ?3, "
@@ -244,47 +241,32 @@ Result<std::vector<StepRecord>> SqliteJournal::steps(const std::string& run) {
       });
 }
 
-Result<void> SqliteJournal::insert_undo(const std::string& run, const UndoRecord& undo, std::uint64_t seq) {
+Result<std::uint64_t> SqliteJournal::add_undo(const std::string& run, const UndoRecord& undo) {
+  const Lock guard(mutex_);
+  Result<Transaction> transaction = Transaction::begin(*database_);
+  if (!transaction) return fail(transaction.error());
+  const Result<std::uint64_t> seq = next_seq("undos", run);
+  if (!seq) return seq;
   Result<void> written = write(
       "INSERT INTO undos(run, seq, host, node, step, title, undo_title, script, remote_dir, state, completed) "
       "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
       [&](Statement& s) {
-        s.bind(1, run).bind(2, static_cast<std::int64_t>(seq)).bind(3, undo.host).bind(4, dump(undo.node));
+        s.bind(1, run).bind(2, static_cast<std::int64_t>(*seq)).bind(3, undo.host).bind(4, dump(undo.node));
         s.bind(5, undo.step).bind(6, undo.title).bind(7, undo.undo_title).bind(8, undo.script);
-        s.bind(9, replace_seq(undo.remote_dir, seq)).bind(10, to_string(undo.state));
+        s.bind(9, replace_seq(undo.remote_dir, *seq)).bind(10, to_string(undo.state));
         s.bind(11, static_cast<std::int64_t>(undo.completed));
       });
   if (!written) return fail(wrap(written.error(), "recording how to undo: " + undo.title));
-  return {};
-}
-
-Result<std::uint64_t> SqliteJournal::add_undo(const std::string& run, const UndoRecord& undo) {
-  Result<std::vector<std::uint64_t>> seqs = add_undos(run, {undo});
-  if (!seqs) return fail(seqs.error());
-  return seqs->front();
-}
-
-Result<std::vector<std::uint64_t>> SqliteJournal::add_undos(const std::string& run,
-                                                            const std::vector<UndoRecord>& undos) {
-  const Lock guard(mutex_);
-  Result<Transaction> transaction = Transaction::begin(*database_);
-  if (!transaction) return fail(transaction.error());
-  const Result<std::uint64_t> first = next_seq("undos", run);
-  if (!first) return fail(first.error());
-  std::vector<std::uint64_t> seqs;
-  for (const UndoRecord& undo : undos) {
-    seqs.push_back(*first + seqs.size());
-    if (Result<void> written = insert_undo(run, undo, seqs.back()); !written) return fail(written.error());
-  }
   if (Result<void> done = transaction->commit(); !done) return fail(done.error());
-  return seqs;
+  return *seq;
 }
 
 Result<void> SqliteJournal::set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) {
   const Lock guard(mutex_);
-  Result<Transaction> transaction = Transaction::begin(*database_);
-  if (!transaction) return fail(transaction.error());
   const bool completes = state == UndoState::done;
+  // A "done" that a power cut loses leaves "pending", and then the node is asked how the action ended.
+  Result<Transaction> transaction = Transaction::begin(*database_, completes ? Durability::process : Durability::full);
+  if (!transaction) return fail(transaction.error());
   Result<void> written =
       write(completes ? "UPDATE undos SET state = ?3, completed = CASE completed WHEN 0 THEN "
                         "(SELECT MAX(completed) + 1 FROM undos WHERE run = ?1) ELSE completed END "
@@ -357,7 +339,7 @@ Result<void> SqliteJournal::lock(const LockRecord& wanted) {
 
 Result<void> SqliteJournal::unlock(const std::string& name, const std::string& holder) {
   const Lock guard(mutex_);
-  Result<Transaction> transaction = Transaction::begin(*database_);
+  Result<Transaction> transaction = Transaction::begin(*database_, Durability::process);
   if (!transaction) return fail(transaction.error());
   Result<void> written = write("DELETE FROM locks WHERE name = ?1 AND holder = ?2",
                                [&](Statement& s) { s.bind(1, name).bind(2, holder); });

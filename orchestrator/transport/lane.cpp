@@ -128,9 +128,7 @@ class Lane::Exchange {
     if (current() == before) return;
     const auto now = std::chrono::steady_clock::now();
     if (before >= greeting_) {
-      CommandResult& result = outcome_.results[before - greeting_];
-      result.elapsed = std::chrono::duration_cast<Milliseconds>(now - begin_);
-      if (commands_[before - greeting_]->done) commands_[before - greeting_]->done(result);
+      outcome_.results[before - greeting_].elapsed = std::chrono::duration_cast<Milliseconds>(now - begin_);
     }
     begin_ = now;
   }
