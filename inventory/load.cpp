@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "inventory/builder.hpp"
+#include "orchestrator/base/source_text.hpp"
 #include "orchestrator/base/text.hpp"
 
 namespace millwright {
@@ -125,6 +126,8 @@ class Loader {
                           .with_hint("run: ansible-inventory -i FILE --list --yaml > hosts.yml, and use that"));
     } else if (extension.empty() && guess_format(text) == Format::yaml) {
       read_yaml_source(path, builder_, plain);
+    } else if (std::optional<Error> error = check_text(text, path, "an INI inventory")) {
+      builder_.report(std::move(*error));
     } else {
       read_ini_source(path, text, builder_);
     }

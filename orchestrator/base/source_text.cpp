@@ -1,6 +1,10 @@
 #include "orchestrator/base/source_text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "orchestrator/base/utf8.hpp"
 
 namespace millwright {
 
@@ -38,6 +42,33 @@ SourceMark SourceText::mark(std::size_t offset, std::size_t length) const {
   mark.length = static_cast<int>(std::clamp<std::size_t>(length, 1, left));
   if (shown.size() <= kLongestShownLine) mark.line_text = std::string(shown);
   return mark;
+}
+
+namespace {
+
+Error byte_error(std::string_view text, const std::string& file, std::size_t at, std::string message,
+                 std::string hint) {
+  SourceMark mark = SourceText(text, file).mark(at);
+  mark.line_text.clear();  // would put the bad byte on the terminal
+  return make_error(ErrorKind::invalid, std::move(message)).at(std::move(mark)).with_hint(std::move(hint));
+}
+
+}  // namespace
+
+std::optional<Error> check_text(std::string_view text, const std::string& file, std::string_view format) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if ((byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F) {
+      return byte_error(text, file, at, fmt::format("control character 0x{:02x} is not allowed in {}", byte, format),
+                        format == "YAML" ? "remove it, or write it as an escape in double quotes" : "remove it");
+    }
+    const std::size_t length = utf8_sequence_length(text.substr(at));
+    if (length == 0) {
+      return byte_error(text, file, at, fmt::format("not UTF-8: byte 0x{:02x}", byte), "save the file as UTF-8");
+    }
+    at += length;
+  }
+  return std::nullopt;
 }
 
 }  // namespace millwright

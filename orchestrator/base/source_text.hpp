@@ -3,6 +3,7 @@
 // Immutable after construction; borrows the text, which must outlive it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,5 +33,9 @@ class SourceText {
   std::string file_;
   std::vector<std::size_t> starts_;
 };
+
+// The first byte that has no place in a text file (not UTF-8, or a control character that is neither tab nor line end),
+// as an error with its place; `format` is what the file should be, as "YAML".
+std::optional<Error> check_text(std::string_view text, const std::string& file, std::string_view format);
 
 }  // namespace millwright

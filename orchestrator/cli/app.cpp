@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/base/utf8.hpp"
 #include "orchestrator/cli/verbs.hpp"
 #include "orchestrator/report/text_layout.hpp"
 
@@ -86,6 +87,12 @@ std::string explanation(const CLI::App& app, const CLI::ParseError& error, std::
 }  // namespace
 
 int run_command_line(const std::vector<std::string>& arguments, const Wiring& wiring, Console& console) {
+  for (const std::string& argument : arguments) {
+    if (is_utf8(argument)) continue;
+    console.err(render(make_error(ErrorKind::usage, "an argument is not UTF-8")
+                           .with_hint("use a UTF-8 locale, or write the value into a file and give -e @FILE")));
+    return kUsage;
+  }
   Session session{wiring, console, {}, {}};
   CLI::App app(
       "millwright takes hosts with GPUs from whatever state they are in to a verified\n"
