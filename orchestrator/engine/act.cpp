@@ -17,6 +17,7 @@ namespace {
 
 constexpr Milliseconds around = std::chrono::seconds(60);            // for guard, undo and marks, beside the action
 constexpr Milliseconds reconnect_for = std::chrono::seconds(60);     // when the line breaks without being announced
+constexpr Milliseconds dead_man_grace = std::chrono::seconds(10);    // beyond the action's own deadline
 constexpr Milliseconds look_again = std::chrono::milliseconds(300);  // while an action that lost its line still runs
 
 Milliseconds left_until(SteadyPoint end, const Clock& clock) {
@@ -75,13 +76,14 @@ Result<ActionScript> Actor::script_of(const ActRequest& request) {
   }
   if (request.action->marks.may_drop_connection && !request.action->undo.empty()) {
     const std::optional<NodeFacts> facts = node.facts(request.become);
-    if (facts && facts->systemd) {
-      script.dead_man = request.action->deadline + around;
+    if (facts && facts->systemd && facts->user_id == "0") {
+      script.dead_man =
+          std::min(request.action->deadline, left_until(request.deadline, *run_.services.clock)) + dead_man_grace;
     } else {
       run_.recorder.warn(
           node.name, request.unit->decl->id,
-          fmt::format("no systemd on {}: if '{}' cuts the line for good, the node cannot go back by itself", node.name,
-                      request.action->title));
+          fmt::format("{} on {}: if '{}' cuts the line for good, the node cannot go back by itself",
+                      facts && facts->systemd ? "not root" : "no systemd", node.name, request.action->title));
     }
   }
   return script;
@@ -154,9 +156,17 @@ Result<ActionMark> Actor::after_loss(const ActRequest& request, const ActionScri
     // Its time was up and it was killed; how far it got, the node knows.
     return follow(*request.node, script.remote_dir, request.become, run_.services.clock->steady() + around);
   }
+  return find_again(request, script, line);
+}
+
+// The line broke, or was announced to break: a new login, then the mark. While a dead-man timer runs, it is worth
+// waiting for: first for the action's own undo, then for that of what the run did before.
+Result<ActionMark> Actor::find_again(const ActRequest& request, const ActionScript& script, std::uint64_t line) {
   Clock& clock = *run_.services.clock;
+  const bool announced = request.action->marks.may_drop_connection;
   const Milliseconds patience = announced ? request.action->deadline + around : reconnect_for;
-  const SteadyPoint end = std::min(clock.steady() + patience, request.deadline);
+  SteadyPoint end = std::min(clock.steady() + patience, request.deadline);
+  if (script.dead_man.count() > 0) end = clock.steady() + 2 * script.dead_man + around;
   if (Result<void> up = host_.reconnect(*request.node, left_until(end, clock), line); !up) {
     return fail(
         wrap(up.error(), fmt::format("finding {} again after '{}'", request.node->name, request.action->title)));
@@ -197,7 +207,9 @@ Result<ActionMark> Actor::send(const ActRequest& request, const ActionScript& sc
   }
   const CommandResult& result = batch.result(action_number);
   end.answer = {result.exit_code, result.out, result.err};
+  // That this line still holds says nothing of the next login. What was not even begun has no timer either.
   ActionMark found = parse_mark(batch.result(mark_number).out);
+  if (script.dead_man.count() > 0 && action_ran(found)) return find_again(request, script, line);
   // A script that cut only its own line, or that was killed by a deadline of its own, may still be at work.
   if (found.running) {
     host_.cache().changed();  // what was asked behind it was asked too early
@@ -207,18 +219,6 @@ Result<ActionMark> Actor::send(const ActRequest& request, const ActionScript& sc
     end.answers = batch.answers(request.after.front().key);
   }
   return found;
-}
-
-void Actor::disarm(const ActRequest& request, const ActionScript& script) {
-  if (script.dead_man.count() == 0) return;
-  Command command;
-  command.script = disarm_script(script.remote_dir);
-  command.become = request.become;
-  if (const Result<CommandResult> done = request.node->connection->run(command); !done) {
-    run_.recorder.warn(
-        request.node->name, request.unit->decl->id,
-        "the timer that would undo '" + request.action->title + "' could not be taken away: " + done.error().message);
-  }
 }
 
 bool Actor::wait_for_lock(const ActRequest& request, const std::string& held, SteadyPoint give_up) {
@@ -241,7 +241,7 @@ Result<ActEnd> Actor::conclude(const ActRequest& request, const ActionMark& mark
   const std::string& node = request.node->name;
   const bool rebooted = mark.kind == Kind::started && mark.boot != mark.boot_at_start;
   const bool expected = rebooted && request.action->marks.may_drop_connection;
-  const bool ran = mark.kind == Kind::done || mark.kind == Kind::failed || mark.kind == Kind::started;
+  const bool ran = action_ran(mark);
   Journal& journal = *run_.services.journal;
   if (Result<void> set = journal.set_undo_state(run_.run(), seq, ran ? UndoState::done : UndoState::undone); !set) {
     return fail(set.error());
@@ -266,6 +266,11 @@ Result<ActEnd> Actor::conclude(const ActRequest& request, const ActionMark& mark
     case Kind::undone_by_timer:
       return fail(ErrorKind::refused, fmt::format("{} took '{}' back by itself: the line was cut for too long", node,
                                                   request.action->title));
+    case Kind::timer_failed:
+      return fail(ErrorKind::refused,
+                  fmt::format("the line to {} was cut for too long, and it could not take '{}' back "
+                              "by itself",
+                              node, request.action->title));
     case Kind::unprepared:
       return fail(ErrorKind::refused, fmt::format("'{}' was not started on {}: {}: {}", request.action->title, node,
                                                   mark.text, tail(end.answer.err)));
@@ -320,7 +325,6 @@ Result<ActEnd> Actor::act(const ActRequest& request) {
     }
     if (!mark) return fail(mark.error());
     request.node->note_lock(request.become);
-    disarm(request, *script);
     Result<ActEnd> concluded = conclude(request, *mark, *seq, std::move(end));
     Value finished = about;
     finished["exit_code"] = concluded ? concluded->answer.exit_code : -1;

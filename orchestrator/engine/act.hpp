@@ -49,8 +49,8 @@ class Actor {
   Result<ActionMark> send(const ActRequest& request, const ActionScript& script, ActEnd& end);
   Result<ActionMark> after_loss(const ActRequest& request, const ActionScript& script, const Error& error,
                                 std::uint64_t line);
+  Result<ActionMark> find_again(const ActRequest& request, const ActionScript& script, std::uint64_t line);
   Result<ActEnd> conclude(const ActRequest& request, const ActionMark& mark, std::uint64_t seq, ActEnd end);
-  void disarm(const ActRequest& request, const ActionScript& script);
   Result<ActionScript> script_of(const ActRequest& request);
   bool wait_for_lock(const ActRequest& request, const std::string& held, SteadyPoint give_up);
 

@@ -7,6 +7,8 @@
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/engine/dead_man.hpp"
+#include "orchestrator/engine/script_parts.hpp"
 
 namespace millwright {
 
@@ -19,30 +21,6 @@ constexpr int locked_status = 77;
 constexpr int stale_status = 75;
 constexpr int unprepared_status = 70;
 
-// sync FILE is coreutils 8.24 and newer; elsewhere everything is synced.
-constexpr const char* helpers = R"sh(
-mw_sync() { sync "$@" 2>/dev/null || sync; }
-mw_mark() { (umask 077; printf '%s\n' "$1" >"$D/outcome.tmp") && mv -f "$D/outcome.tmp" "$D/outcome"; }
-mw_start_of() {
-  cut -d' ' -f3,22 "/proc/$1/stat" 2>/dev/null | {
-    read -r state start || :
-    case "${state:-Z}" in Z | X) echo 0 ;; *) echo "$start" ;; esac
-  }
-}
-mw_boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown; }
-)sh";
-
-// One line of JSON in the node's audit log, written by the node itself: it is there even if the controller dies.
-std::string audit_helper(const std::string& by) {
-  const std::string who = Value(by).dump(-1, ' ', false, Value::error_handler_t::replace);
-  return "mw_audit() {\n"
-         "  [ -f \"$D/audit\" ] || return 0\n"
-         "  about=; read -r about <\"$D/audit\" || :\n"
-         "  umask 077; printf '{\"time\":\"%s\",\"outcome\":\"%s\",\"by\":%s,%s\\n' "
-         "\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\" \"$1\" " +
-         shell_quote(who) + " \"$about\" >>\"${D%/runs/*}/audit.log\"\n}\n";
-}
-
 // Nothing runs that the log does not know of. It is renamed when it has grown, so it never holds much more than twice
 // this.
 std::string audit_start(const ActionScript& parts) {
@@ -54,11 +32,6 @@ std::string audit_start(const ActionScript& parts) {
              "{{ [ \"$(wc -c 2>/dev/null <\"$S/audit.log\" || echo 0)\" -lt {} ] || "
              "mv -f \"$S/audit.log\" \"$S/audit.log.1\"; }} && mw_audit started || exit {}\n",
              most, cannot_create);
-}
-
-std::string put(const std::string& path_expression, const std::string& text) {
-  return fmt::format("printf '%s' {} >\"{}.tmp\" && mv -f \"{}.tmp\" \"{}\"", shell_quote(text), path_expression,
-                     path_expression, path_expression);
 }
 
 // A symbolic link is made atomically and carries who holds the lock in its target. It may be let go between the two
@@ -103,10 +76,10 @@ std::string guard_text(const ActionScript& parts) {
 std::string undo_text(const ActionScript& parts) {
   // On a full disk nothing may run whose undo did not get there.
   const std::string or_stop = fmt::format(" || exit {}\n", cannot_create);
-  std::string out = put("$D/meta.json", parts.meta) + or_stop;
-  if (!parts.action->undo.empty()) out += put("$D/undo.sh", parts.action->undo) + or_stop;
-  out += put("$D/script.sh", parts.action->script) + or_stop;
-  if (!parts.action->save.empty()) out += put("$D/save.sh", parts.action->save) + or_stop;
+  std::string out = script_put("$D/meta.json", parts.meta) + or_stop;
+  if (!parts.action->undo.empty()) out += script_put("$D/undo.sh", parts.action->undo) + or_stop;
+  out += script_put("$D/script.sh", parts.action->script) + or_stop;
+  if (!parts.action->save.empty()) out += script_put("$D/save.sh", parts.action->save) + or_stop;
   // After a power cut the folder holds what is needed to go back, or nothing was done.
   return out + "mw_sync \"$D\"/*.sh \"$D/meta.json\" \"$D\"\n";
 }
@@ -118,26 +91,6 @@ std::string save_text(const ActionScript& parts) {
       "if [ \"$code\" != 0 ]; then mw_mark \"unprepared $code saving what undo needs failed\"; exit {}; fi\n"
       "mw_sync \"$D/save\"\n",
       unprepared_status);
-}
-
-std::string unit_name(const std::string& remote_dir) {
-  return "millwright-undo-" + sha256_hex(remote_dir).substr(0, 16);
-}
-
-std::string dead_man_text(const ActionScript& parts) {
-  if (parts.dead_man.count() == 0) return {};
-  const std::string timer =
-      "D=" + shell_quote(parts.remote_dir) + helpers + audit_helper("the node's own timer") +
-      "[ -f \"$D/outcome\" ] || exit 0\n"
-      "[ ! -f \"$D/pid\" ] || kill \"$(cut -d' ' -f1 \"$D/pid\")\" 2>/dev/null || true\n"
-      "export MW_SAVE=\"$D/save\" LC_ALL=C\n"
-      "/bin/sh -eu \"$D/undo.sh\" </dev/null >\"$D/timer.log\" 2>&1 && mw_mark undone_by_timer && mw_audit undone\n";
-  return put("$D/timer.sh", timer) + "\nmw_sync \"$D/timer.sh\" \"$D\"\n" +
-         fmt::format(
-             "systemd-run --quiet --unit={} --on-active={}s --timer-property=AccuracySec=1s /bin/sh \"$D/timer.sh\" "
-             "|| {{ mw_mark \"unprepared $? arming the timer that would undo this failed\"; exit {}; }}\n",
-             unit_name(parts.remote_dir),
-             std::max<long long>(1, std::chrono::duration_cast<Seconds>(parts.dead_man).count()), unprepared_status);
 }
 
 std::string folder_of(const std::string& path) {
@@ -177,11 +130,11 @@ std::string run_text(const ActionScript& parts) {
       "if [ \"$code\" = 0 ]; then mw_mark 'done 0'; mw_audit done; else mw_mark \"failed $code\"; mw_audit \"failed "
       "$code\"; fi\nexit \"$code\"\n";
   if (!parts.action->marks.may_drop_connection) return body;
-  const std::string detached = "D=" + shell_quote(parts.remote_dir) + helpers + audit_helper(parts.by) +
+  const std::string detached = "D=" + shell_quote(parts.remote_dir) + script_helpers() + script_audit(parts.by) +
                                "pid=$$; printf '%s %s %s\\n' \"$pid\" \"$(mw_start_of \"$pid\")\" \"$(mw_boot)\" "
                                ">\"$D/pid\"\nexport MW_SAVE=\"$D/save\"\n" +
                                body;
-  return put("$D/run.sh", detached) +
+  return script_put("$D/run.sh", detached) +
          "\nif command -v setsid >/dev/null 2>&1; then S_=setsid; else S_=; fi\n"
          "code=0; $S_ /bin/sh \"$D/run.sh\" </dev/null >\"$D/out\" 2>\"$D/err\" & wait $! || code=$?\n"
          "cat \"$D/out\"; cat \"$D/err\" >&2; exit \"$code\"\n";
@@ -197,7 +150,7 @@ bool fits_inside(const std::string& content) {
 std::string compose_action(const ActionScript& parts) {
   std::string out = fmt::format("# millwright: {}\n", replace_all(parts.action->title, "\n", " "));
   out += fmt::format("umask 077\nS={}\nD={}\n", shell_quote(parts.state_dir), shell_quote(parts.remote_dir));
-  out += helpers + audit_helper(parts.by);
+  out += script_helpers() + script_audit(parts.by);
   // The state folder itself is passed through by the users of servers; what is this run's is not.
   out += fmt::format("mkdir -p \"$D/save\" || exit {}\nchmod 711 \"$S\" 2>/dev/null || true\n", cannot_create);
   out += "chmod 700 \"$S/runs\" \"$D\" 2>/dev/null || true\n";
@@ -210,7 +163,9 @@ std::string compose_action(const ActionScript& parts) {
   out += undo_text(parts);
   out += "export MW_SAVE=\"$D/save\"\n";
   out += save_text(parts);
-  out += dead_man_text(parts);
+  if (parts.dead_man.count() != 0) {
+    out += arm_dead_man({parts.remote_dir, parts.run, parts.action->title, parts.dead_man}, unprepared_status);
+  }
   out += audit_start(parts);
   // Without this mark the controller takes it that nothing ran.
   out += fmt::format("mw_mark started || exit {}\nmw_sync \"$D/outcome\" \"$D\"\n", cannot_create);
@@ -219,20 +174,31 @@ std::string compose_action(const ActionScript& parts) {
   return out + run_text(parts);
 }
 
+namespace {
+
+// Whether it runs is asked first: what has ended by then has its mark.
+std::string mark_text(const std::string& when_ended) {
+  return "running=no\n"
+         "if mw_alive \"$D/pid\"; then\n  running=yes\n"
+         "elif [ -d \"$D/claim\" ] && [ ! -f \"$D/pid\" ] && [ ! -f \"$D/outcome\" ]; then\n  running=unsure\n"
+         "else\n  :\n" +
+         when_ended +
+         "fi\n"
+         "boot_at_start=; [ ! -f \"$D/pid\" ] || read -r pid start boot_at_start <\"$D/pid\"\n"
+         "echo \"mark=$(cat \"$D/outcome\" 2>/dev/null)\"\necho \"running=$running\"\n"
+         "echo \"boot=$(mw_boot)\"\necho \"boot_at_start=$boot_at_start\"\n";
+}
+
+}  // namespace
+
 std::string settle_mark_script(const std::string& remote_dir) {
-  return "umask 077\nD=" + shell_quote(remote_dir) + helpers +
+  return "umask 077\nD=" + shell_quote(remote_dir) + script_helpers() +
          "if mkdir -p \"$D\" && mkdir \"$D/claim\" 2>/dev/null; then mw_mark undone; fi\n" +
-         read_mark_script(remote_dir);
+         mark_text(settle_dead_man(remote_dir));
 }
 
 std::string read_mark_script(const std::string& remote_dir) {
-  return "D=" + shell_quote(remote_dir) + helpers +
-         "echo \"mark=$(cat \"$D/outcome\" 2>/dev/null)\"\n"
-         "boot=$(mw_boot); pid=; start=; started=\n"
-         "[ ! -f \"$D/pid\" ] || read -r pid start started <\"$D/pid\"\n"
-         "if [ -n \"$pid\" ] && [ \"$started\" = \"$boot\" ] && [ \"$(mw_start_of \"$pid\")\" = \"$start\" ]; then\n"
-         "  echo running=yes\nelif [ -d \"$D/claim\" ] && [ ! -f \"$D/pid\" ] && [ ! -f \"$D/outcome\" ]; then\n"
-         "  echo running=unsure\nfi\necho \"boot=$boot\"\necho \"boot_at_start=$started\"\n";
+  return "D=" + shell_quote(remote_dir) + script_helpers() + mark_text("");
 }
 
 namespace {
@@ -253,6 +219,7 @@ void read_mark(ActionMark& mark, const std::string& text) {
   if (word == "done") mark.kind = Kind::done;
   if (word == "undone") mark.kind = Kind::undone;
   if (word == "undone_by_timer") mark.kind = Kind::undone_by_timer;
+  if (word == "timer_failed") mark.kind = Kind::timer_failed;
   if (word == "locked") {
     mark.kind = Kind::locked;
     mark.text = rest;
@@ -287,14 +254,20 @@ ActionMark parse_mark(const std::string& out) {
   return mark;
 }
 
+bool action_ran(const ActionMark& mark) {
+  using Kind = ActionMark::Kind;
+  return mark.kind == Kind::started || mark.kind == Kind::done || mark.kind == Kind::failed ||
+         mark.kind == Kind::timer_failed;
+}
+
 std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by) {
-  std::string out = "umask 077\nD=" + shell_quote(remote_dir) + helpers + audit_helper(by);
+  std::string out = "umask 077\nD=" + shell_quote(remote_dir) + script_helpers() + script_audit(by);
   out +=
       "case \"$(cat \"$D/outcome\" 2>/dev/null)\" in\n"
-      "  started*|done*|failed*) ;;\n"
+      "  started*|done*|failed*|timer_failed*) ;;\n"
       "  *) exit 0 ;;\n"
       "esac\n";
-  if (!fallback.empty()) out += "[ -f \"$D/undo.sh\" ] || { " + put("$D/undo.sh", fallback) + "; }\n";
+  if (!fallback.empty()) out += "[ -f \"$D/undo.sh\" ] || { " + script_put("$D/undo.sh", fallback) + "; }\n";
   out +=
       "export MW_SAVE=\"$D/save\"\n"
       "code=0; umask 022; /bin/sh -eu \"$D/undo.sh\" </dev/null || code=$?\n"
@@ -312,12 +285,6 @@ std::string compose_after(const std::vector<std::string>& remote_dirs) {
            "  if /bin/sh -eu \"$D/save/after.sh\" </dev/null; then rm -f \"$D/save/after.sh\"; else failed=1; fi\nfi\n";
   }
   return out + "exit \"$failed\"\n";
-}
-
-std::string disarm_script(const std::string& remote_dir) {
-  const std::string unit = unit_name(remote_dir);
-  return fmt::format("systemctl stop {0}.timer 2>/dev/null; systemctl reset-failed {0}.service 2>/dev/null; exit 0\n",
-                     unit);
 }
 
 std::string release_lock_script(const std::string& state_dir, const std::string& run) {

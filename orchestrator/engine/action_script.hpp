@@ -4,7 +4,8 @@
 //   undo.sh, meta.json   before anything is touched
 //   save/                what undo needs
 //   outcome              "stale" | "locked <holder>" | "unprepared <status> <what>" | "started" | "done 0" |
-//                        "failed <status>"; written to a temporary name and renamed, so never torn
+//                        "failed <status>" | "undone" | "undone_by_timer" | "timer_failed <status>"; written to a
+//                        temporary name and renamed, so never torn
 //   claim/               made by the first who comes: the action, or a controller that settles that it never started
 //   pid                  of the shell that runs the action, to tell a running action from one that was killed
 //   audit                what the lines about it in the node's audit log have in common
@@ -59,6 +60,7 @@ struct ActionMark {
     done,
     failed,
     undone_by_timer,
+    timer_failed,  // the node tried to take it back by itself, and could not
     undone
   } kind = Kind::absent;
   int status = 0;        // failed, unprepared: exit status
@@ -71,9 +73,12 @@ struct ActionMark {
 // A script that prints the mark; exits 0 also when there is none.
 std::string read_mark_script(const std::string& remote_dir);
 // The same, and an action that has not begun yet never will: it may still be on its way when its controller was killed
-// or the line broke. Its mark is "undone" then.
+// or the line broke. Its mark is "undone" then. From one that has ended, the dead-man timer is taken away: only to be
+// sent over a connection made after it.
 std::string settle_mark_script(const std::string& remote_dir);
 ActionMark parse_mark(const std::string& out);
+// It was begun, and nothing has taken it back: whether it got to its end or not, an undo has work to do.
+bool action_ran(const ActionMark& mark);
 
 // Runs the undo and marks it; exits with undo's status. `fallback` is the undo text of the journal, written down first
 // when the node lost its own. `by` is who does it, for the audit log.
@@ -82,9 +87,6 @@ std::string compose_undo(const std::string& remote_dir, const std::string& fallb
 // restarted with the configuration that is back by then). Runs those of all these folders in order, each once; exits
 // with 1 when one failed, after trying them all.
 std::string compose_after(const std::vector<std::string>& remote_dirs);
-
-// Takes the dead-man timer away; says nothing when there is none.
-std::string disarm_script(const std::string& remote_dir);
 
 // Gives the node's lock back when `run` holds it.
 std::string release_lock_script(const std::string& state_dir, const std::string& run);

@@ -1,14 +1,19 @@
 #include "orchestrator/engine/ask.hpp"
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/engine/dead_man.hpp"
 
 namespace millwright {
 
 namespace {
 
-constexpr const char* facts_script =
-    "id -u\nprintf '%s\\n' \"${HOME:-/}\"\n"
-    "if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null 2>&1; then echo systemd; else echo none; fi\n";
+std::string facts_script() {
+  return "id -u\nprintf '%s\\n' \"${HOME:-/}\"\n"
+         "if [ -d /run/systemd/system ] && command -v systemctl >/dev/null 2>&1; then echo systemd; else echo none; "
+         "fi\n"
+         "S=/var/lib/millwright; [ \"$(id -u)\" = 0 ] || S=${HOME:-}/.local/state/millwright\n" +
+         told_by_node_script();
+}
 
 NodeFacts facts_of(const std::string& out) {
   const std::vector<std::string> lines = split_lines(out);
@@ -16,6 +21,11 @@ NodeFacts facts_of(const std::string& out) {
   if (!lines.empty()) facts.user_id = lines[0];
   if (lines.size() > 1) facts.home = lines[1];
   if (lines.size() > 2) facts.systemd = lines[2] == "systemd";
+  for (std::size_t i = 3; i < lines.size(); ++i) {
+    const std::vector<std::string> words = split(lines[i], ' ');
+    if (words.size() < 3 || words[0] != "by-itself") continue;
+    facts.did_by_itself.emplace_back(words[1], lines[i].substr(words[0].size() + words[1].size() + 2));
+  }
   return facts;
 }
 
@@ -40,7 +50,7 @@ void AskBatch::add(const Wanted& wanted) {
 void AskBatch::add_facts(Become become) {
   if (const auto known = node_.facts(become); known && !known->user_id.empty()) return;
   Command command;
-  command.script = facts_script;
+  command.script = facts_script();
   command.become = become;
   facts_.emplace_back(add(std::move(command)), become);
 }

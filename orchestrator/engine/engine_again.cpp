@@ -76,6 +76,7 @@ std::vector<HostEnd> roll_back_hosts(RunContext& run, const std::vector<PlayHost
       end.summary.changed = report.undone;
       end.summary.state = report.complete() ? "rolled_back" : "rollback_incomplete";
     }
+    session.say_what_nodes_did();
     session.release_locks();
     forks.leave();
     return end;

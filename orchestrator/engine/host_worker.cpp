@@ -111,6 +111,7 @@ void HostWorker::take_ended() {
   for (auto& [step, result] : ended) {
     running_.at(step).thread.join();
     running_.erase(step);
+    session_.say_what_nodes_did();
     if (has_handler(step, result)) {
       failures_.emplace_back(step, std::move(result));
     } else {
@@ -221,7 +222,12 @@ void HostWorker::settle_pending() {
       continue;
     }
     using Kind = ActionMark::Kind;
-    const bool ran = mark->kind == Kind::done || mark->kind == Kind::failed || mark->kind == Kind::started;
+    const bool ran = action_ran(*mark);
+    if (mark->kind == Kind::undone_by_timer || mark->kind == Kind::timer_failed) {
+      run_.recorder.warn(record.host, record.step,
+                         fmt::format("{} {} '{}' back by itself, since nobody had come back", record.host,
+                                     ran ? "could not take" : "took", record.title));
+    }
     // Marked as run, so that a rollback takes it back, whether it got to its end or not.
     const UndoState state = ran ? UndoState::done : UndoState::undone;
     if (const Result<void> set = run_.services.journal->set_undo_state(run_.run(), record.seq, state); !set) continue;
@@ -299,6 +305,7 @@ HostEnd HostWorker::work() {
   leave_out();
   settle_pending();
   steps();
+  session_.say_what_nodes_did();
   session_.release_locks();
   forks_.leave();
   return summarize();

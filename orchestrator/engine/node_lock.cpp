@@ -6,6 +6,7 @@
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/engine/dead_man.hpp"
 #include "orchestrator/journal/process_identity.hpp"
 
 namespace millwright {
@@ -54,8 +55,10 @@ bool holder_is_dead(const std::string& held) {
 Result<void> break_node_lock(NodeSession& node, const std::string& state_dir, Become become, const std::string& held) {
   Command command;
   command.become = become;
-  command.script = fmt::format("L={}/lock\n[ \"$(readlink \"$L\" 2>/dev/null)\" != {} ] || rm -f \"$L\"\n",
+  command.script = dismiss_dead_men_script(held.substr(0, held.find('|'))) +
+                   fmt::format("L={}/lock\n[ \"$(readlink \"$L\" 2>/dev/null)\" != {} ] || rm -f \"$L\"\n",
                                shell_quote(state_dir), shell_quote(held));
+  command.deadline = std::chrono::minutes(2);
   const Result<CommandResult> done = node.connection->run(command);
   if (!done) return fail(done.error());
   return {};

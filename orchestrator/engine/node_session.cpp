@@ -7,6 +7,7 @@
 
 #include "orchestrator/engine/action_script.hpp"
 #include "orchestrator/engine/ask.hpp"
+#include "orchestrator/engine/dead_man.hpp"
 
 namespace millwright {
 
@@ -33,6 +34,15 @@ std::optional<NodeFacts> NodeSession::facts(Become become) const {
 void NodeSession::learn(Become become, NodeFacts facts) {
   const Lock guard(mutex_);
   facts_[become] = std::move(facts);
+}
+
+std::map<Become, std::vector<std::pair<std::string, std::string>>> NodeSession::take_told() {
+  const Lock guard(mutex_);
+  std::map<Become, std::vector<std::pair<std::string, std::string>>> out;
+  for (auto& [become, facts] : facts_) {
+    if (!facts.did_by_itself.empty()) out[become] = std::exchange(facts.did_by_itself, {});
+  }
+  return out;
 }
 
 void NodeSession::note_lock(Become become) {
@@ -235,6 +245,24 @@ Result<void> HostSession::release_lock(NodeSession& node, Become become) {
   const Result<CommandResult> done = node.connection->run(command);
   if (!done) return fail(done.error());
   return {};
+}
+
+void HostSession::say_what_nodes_did() {
+  const auto say = [&](NodeSession& node) {
+    for (const auto& [become, told] : node.take_told()) {
+      Command forget;
+      forget.become = become;
+      for (const auto& [file, text] : told) {
+        run_.recorder.warn(node.name, "", "meanwhile " + node.name + " did this: " + text);
+        forget.script += forget_told_script(file);
+      }
+      // When it does not work, the next run is told once more.
+      if (run_.options.mode == Mode::apply) static_cast<void>(node.connection->run(forget));
+    }
+  };
+  const Lock guard(containers_mutex_);
+  for (auto& [key, node] : containers_) say(*node);
+  if (connected()) say(base_);
 }
 
 void HostSession::release_locks() {

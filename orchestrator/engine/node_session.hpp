@@ -22,6 +22,8 @@ struct NodeFacts {
   std::string user_id;
   std::string home;
   bool systemd = false;
+  // What it took back by itself when a controller did not return, and no run was told yet: file on the node, sentence.
+  std::vector<std::pair<std::string, std::string>> did_by_itself;
 };
 
 class NodeSession {
@@ -38,6 +40,8 @@ class NodeSession {
 
   std::optional<NodeFacts> facts(Become become) const;
   void learn(Become become, NodeFacts facts);
+  // By privilege, what the node did by itself and has not been handed out by this before.
+  std::map<Become, std::vector<std::pair<std::string, std::string>>> take_told();
   // State folders of it whose lock this run has taken.
   void note_lock(Become become);
   std::set<Become> take_locks();  // forgets them
@@ -89,6 +93,9 @@ class HostSession {
   Result<void> reconnect(NodeSession& node, Milliseconds most, std::uint64_t seen);
   // An earlier life of this run may have locked this node: it is given back at the end as if it had been taken now.
   void inherit_lock(NodeSession& node, Become become);
+  // Warns of what nodes took back by themselves, each once; but for planning, the nodes forget it then. Not for
+  // concurrent use.
+  void say_what_nodes_did();
   // Gives back what this run has locked on the nodes. Best effort: a node out of reach keeps its lock, which names
   // this run. Not for concurrent use.
   void release_locks();

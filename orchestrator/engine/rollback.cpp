@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/journal/process_identity.hpp"
@@ -62,7 +63,8 @@ void Rollback::settle(const UndoRecord& record, UndoState state, const std::stri
     ++report_.undone;
     undone_.push_back(record);
   } else {
-    left_.push_back({record, fmt::format("{}: {}{}", record.host, record.title, why.empty() ? "" : " (" + why + ")")});
+    left_.push_back({record, fmt::format("{}: {}{}", record.host, record.title, why.empty() ? "" : " (" + why + ")"),
+                     undone_.size(), false});
   }
 }
 
@@ -83,7 +85,10 @@ void Rollback::undo(const UndoRecord& record) {
       actor.follow(**node, record.remote_dir, become, run_.services.clock->steady() + patience);
   if (!mark) return settle(record, UndoState::failed, mark.error().message);
   using Kind = ActionMark::Kind;
-  const bool ran = mark->kind == Kind::started || mark->kind == Kind::done || mark->kind == Kind::failed;
+  const bool ran = action_ran(*mark);
+  if (mark->kind == Kind::undone_by_timer) {
+    run_.recorder.warn(record.host, step, record.host + " had taken '" + record.title + "' back by itself");
+  }
   if (!ran && mark->kind == Kind::absent && record.completed != 0) {
     return settle(record, UndoState::failed, "the node has lost " + record.remote_dir);
   }
@@ -101,6 +106,19 @@ void Rollback::undo(const UndoRecord& record) {
   if (done->exit_code == kUndoRefused) return settle(record, UndoState::refused, said.empty() ? "refused" : said);
   settle(record, UndoState::failed,
          fmt::format("undo ended with status {}{}", done->exit_code, said.empty() ? "" : ": " + said));
+  left_.back().failed = true;
+}
+
+// Such an undo may have needed what was taken back after it: a service does not start before its old configuration is
+// there again.
+void Rollback::try_again_what_failed() {
+  for (const Left& left : std::exchange(left_, {})) {
+    if (!left.failed || undone_.size() == left.after || run_.stop_now()) {
+      left_.push_back(left);
+    } else {
+      undo(left.record);
+    }
+  }
 }
 
 // What was done inside a container that this rollback has taken away is gone with it.
@@ -260,6 +278,7 @@ RollbackReport Rollback::run(const std::string& reason) {
     }
     undo(record);
   }
+  try_again_what_failed();
   forget_what_went_with_its_container();
   for (const Left& left : left_) report_.remaining.push_back(left.text);
   if (!undone_.empty() && host_.reachable() && !run_.stop_now()) {

@@ -27,6 +27,7 @@ class Rollback {
   std::vector<UndoRecord> records();
   void undo(const UndoRecord& record);
   void settle(const UndoRecord& record, UndoState state, const std::string& why);
+  void try_again_what_failed();
   void forget_what_went_with_its_container();
   void run_what_comes_after();
   void ask_again();
@@ -40,6 +41,8 @@ class Rollback {
   struct Left {
     UndoRecord record;
     std::string text;
+    std::size_t after = 0;  // how many had been undone when it was left
+    bool failed = false;    // as opposed to refused, irreversible and out of reach
   };
   std::vector<Left> left_;
   std::vector<UndoRecord> undone_;

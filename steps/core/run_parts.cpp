@@ -37,7 +37,19 @@ void add_run_inputs(std::vector<InputSpec>& inputs) {
         .known_elsewhere_as = {"not_if"}},
        {.name = "undo",
         .doc = "Shell text that takes it back. It must do no harm when it runs twice, or when the command ran "
-               "half or not at all. Without it the plan says that the step cannot be taken back."}});
+               "half or not at all. Without it the plan says that the step cannot be taken back."},
+       {.name = "may_drop_connection",
+        .type = ValueType::boolean,
+        .default_value = false,
+        .doc =
+            "It may cut the way to the node (network, firewall, sshd). Nothing else runs there meanwhile, success is "
+            "a new login, and a timer on the node runs `undo` when nobody has logged in within `return_within`. "
+            "Needs `undo`."},
+       {.name = "return_within",
+        .type = ValueType::duration,
+        .default_value = "3m",
+        .doc = "With `may_drop_connection`: how long it may take, the new login included, before the node goes back by "
+               "itself; after the same time once more it also takes back what the run had done there before."}});
 }
 
 std::vector<OutputSpec> run_outputs() {
@@ -57,6 +69,10 @@ void check_run_inputs(const Inputs& inputs, std::vector<Error>& errors) {
   for (const std::string_view name : {"chdir", "creates", "removes"}) {
     if (!inputs.has(name) || starts_with(inputs.string(name), "/")) continue;
     errors.push_back(input_error(std::string(name), fmt::format("'{}' must be an absolute path", name)));
+  }
+  if (inputs.has("may_drop_connection") && inputs.boolean("may_drop_connection") && !inputs.has("undo")) {
+    errors.push_back(input_error("may_drop_connection", "'may_drop_connection' needs 'undo'",
+                                 "it is what the node runs by itself when the connection does not come back"));
   }
   if (!inputs.has("env")) return;
   for (const auto& [name, value] : inputs.value("env").items()) {
@@ -136,6 +152,10 @@ Result<Change> plan_run(const Inputs& inputs, const Answers& answers, std::strin
     action.undo = run_prelude(inputs) + inputs.string("undo") + "\n";
     const std::string text = inputs.string("undo");
     action.undo_title = "run: " + text.substr(0, text.find('\n'));
+  }
+  if (inputs.boolean("may_drop_connection")) {
+    action.marks.may_drop_connection = true;
+    action.deadline = inputs.duration("return_within");
   }
   change.summary = std::move(title);
   change.verification = has_guard(inputs) ? Verification::ask_again : Verification::exit_status;

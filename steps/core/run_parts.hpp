@@ -11,11 +11,11 @@
 
 namespace millwright::core {
 
-// chdir, env, creates, removes, unless, undo: appended to a signature's inputs.
+// chdir, env, creates, removes, unless, undo, may_drop_connection, return_within: appended to a signature's inputs.
 void add_run_inputs(std::vector<InputSpec>& inputs);
 std::vector<OutputSpec> run_outputs();  // stdout, stderr, rc
 
-// Names of environment variables, absolute paths.
+// Names of environment variables, absolute paths, an undo where one is needed.
 void check_run_inputs(const Inputs& inputs, std::vector<Error>& errors);
 
 // "cd ..." and "export ..." lines; empty without chdir and env.

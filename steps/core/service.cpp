@@ -34,10 +34,14 @@ Signature make_signature() {
        .type = ValueType::boolean,
        .default_value = true,
        .doc = "Have systemd read changed unit files again first."},
-      {.name = "timeout",
-       .type = ValueType::duration,
-       .default_value = "90s",
-       .doc = "For the unit to become active."}};
+      {.name = "timeout", .type = ValueType::duration, .default_value = "90s", .doc = "For the unit to become active."},
+      {.name = "may_drop_connection",
+       .type = ValueType::boolean,
+       .doc = "Starting, stopping or restarting it may cut the way to the node. Nothing else runs there meanwhile, "
+              "success is a new login, and a timer on the node takes it back when nobody logs in within `timeout` and "
+              "half "
+              "a minute; after the same time once more also what the run had done there before. Default: true for ssh, "
+              "network and firewall units."}};
   s.outputs = {{.name = "name", .doc = "The unit's own name, aliases resolved."},
                {.name = "state", .doc = "systemd's ActiveState: active, inactive, failed ..."},
                {.name = "sub_state", .doc = "systemd's SubState: running, exited, dead ..."},
@@ -130,11 +134,11 @@ esac
 constexpr std::string_view kUndoActive = R"sh(printf '%s\n' "$u" >"$MW_SAVE/again"
 case $(before ActiveState) in
   active | reloading | activating)
-    systemctl start -- "$u"
     cat >"$MW_SAVE/after.sh" <<'AFTER'
 systemctl daemon-reload
 systemctl restart -- "$(cat "$MW_SAVE/again")"
 AFTER
+    systemctl start -- "$u"
     ;;
   *)
     systemctl stop -- "$u"
@@ -151,10 +155,20 @@ constexpr std::string_view kUndoEnabled = R"sh(case $(before UnitFileState) in
 esac
 )sh";
 
+// Units that the way to a node goes through, as Debian, Ubuntu and Proxmox name them.
+bool carries_the_connection(const std::string& unit) {
+  return is_in(unit.substr(0, unit.rfind('.')),
+               {"ssh", "sshd", "networking", "systemd-networkd", "NetworkManager", "netplan", "dhcpcd",
+                "wpa_supplicant", "openvswitch-switch", "nftables", "netfilter-persistent", "firewalld", "ufw",
+                "pve-firewall", "wg-quick@wg0", "tailscaled"});
+}
+
 class Planner {
  public:
   Planner(const Inputs& inputs, Properties properties) : inputs_(inputs), unit_(std::move(properties)) {
     name_ = property(unit_, "Id");
+    may_drop_ =
+        inputs.has("may_drop_connection") ? inputs.boolean("may_drop_connection") : carries_the_connection(name_);
     active_ = property(unit_, "ActiveState");
     change_.outputs = {{"name", name_},
                        {"state", active_},
@@ -207,6 +221,15 @@ class Planner {
     return out;
   }
 
+  // Of the actions on a unit, those that change whether it runs.
+  Action running_action(std::string title, std::string script, std::string undo_title) const {
+    Action out = action(std::move(title), std::move(script), kUndoActive, std::move(undo_title));
+    if (!may_drop_) return out;
+    out.marks.may_drop_connection = true;
+    out.deadline = inputs_.duration("timeout") + std::chrono::seconds(30);
+    return out;
+  }
+
   Result<void> plan_enabled(bool wanted) {
     const std::string state = property(unit_, "UnitFileState");
     if (wanted) {
@@ -245,8 +268,8 @@ class Planner {
   void add_start(std::string_view verb, std::string_view done) {
     const bool was_up = is_in(active_, {"active", "reloading", "activating"});
     change_.actions.push_back(
-        action(fmt::format("{} {}", verb, name_), start_script(verb), kUndoActive,
-               was_up ? fmt::format("restart {} once what it reads is put back", name_) : "stop " + name_));
+        running_action(fmt::format("{} {}", verb, name_), start_script(verb),
+                       was_up ? fmt::format("restart {} once what it reads is put back", name_) : "stop " + name_));
     summary_.push_back(fmt::format("{} {}", name_, done));
     change_.diff += fmt::format("- {} {}\n+ {} active\n", name_, active_, name_);
   }
@@ -256,7 +279,7 @@ class Planner {
     if (wanted == "stopped") {
       if (is_in(active_, {"inactive", "failed"})) return {};
       change_.actions.push_back(
-          action("stop " + name_, "systemctl stop -- \"$u\"\n", kUndoActive, "start " + name_ + " again"));
+          running_action("stop " + name_, "systemctl stop -- \"$u\"\n", "start " + name_ + " again"));
       summary_.push_back(name_ + " stopped");
       change_.diff += fmt::format("- {} {}\n+ {} inactive\n", name_, active_, name_);
       return {};
@@ -296,6 +319,7 @@ class Planner {
   Properties unit_;
   std::string name_;
   std::string active_;
+  bool may_drop_ = false;
   Change change_;
   std::vector<std::string> summary_;
 };

@@ -14,6 +14,10 @@ ROOT = HERE.parents[1]
 LAB = HERE / "lab"
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: not in ./check, only where every lab test runs")
+
+
 def run(*words, timeout=600, check=True, **more):
     """Runs a command of this machine; its output is in the failure's text."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, **more)

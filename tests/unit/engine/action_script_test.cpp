@@ -8,6 +8,8 @@
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/engine/dead_man.hpp"
+#include "orchestrator/engine/script_parts.hpp"
 #include "tests/unit/engine/harness.hpp"
 
 namespace millwright::testing {
@@ -15,6 +17,15 @@ namespace {
 
 class ActionScriptTest : public ::testing::Test {
  protected:
+  // What arm_dead_man puts down for systemd to start, as the composed action has it.
+  std::string timer_script() {
+    const std::string text = arm_dead_man({parts_.remote_dir, "r1", "cut 'it'", std::chrono::seconds(9)}, 70);
+    EXPECT_EQ(sh(script_helpers() + "D=" + at("armed") + "; mkdir -p \"$D\"\nsystemctl() { :; }\n" +
+                 replace_all(text, "/etc/systemd/system/", at("armed") + "/")),
+              0)
+        << read_file(at("err"));
+    return read_file(at("armed/timer.sh"));
+  }
   int sh(const std::string& script) {
     write_file(at("script"), script);
     const std::string command =
@@ -222,7 +233,8 @@ TEST_F(ActionScriptTest, AllTextsPassShellcheck) {
   parts_.files = {{&action_.files[0], Delivery::inside}};
   for (const std::string& script :
        {compose_action(parts_), read_mark_script(parts_.remote_dir), compose_undo(parts_.remote_dir, "true", "me@here"),
-        disarm_script(parts_.remote_dir), compose_after({parts_.remote_dir})}) {
+        settle_mark_script(parts_.remote_dir), compose_after({parts_.remote_dir}), dismiss_dead_men_script("r1"),
+        timer_script()}) {
     write_file(at("script"), script);
     const std::string command = "shellcheck -s sh -S warning -e SC2034 " + at("script") + " >" + at("out") + " 2>&1";
     EXPECT_EQ(std::system(command.c_str()), 0) << read_file(at("out"));

@@ -49,6 +49,16 @@ TEST(Command, EnvironmentAndFolder) {
   EXPECT_EQ(outputs_of(inputs, shell.apply(kCommand, inputs))["stdout"], "it's 5x");
 }
 
+TEST(Command, WhatMayCutTheConnectionNeedsAnUndo) {
+  EXPECT_THROW(inputs_of(kCommand, {{"run", "true"}, {"may_drop_connection", true}}), std::runtime_error);
+  const Inputs inputs =
+      inputs_of(kCommand, {{"run", "true"}, {"undo", "true"}, {"may_drop_connection", true}, {"return_within", "40s"}});
+  RealShell shell;
+  const Action action = shell.plan(kCommand, inputs)->actions[0];
+  EXPECT_TRUE(action.marks.may_drop_connection);
+  EXPECT_EQ(action.deadline, std::chrono::seconds(40));
+}
+
 TEST(Command, GuardsMakeItConverge) {
   RealShell shell;
   const std::string path = shell.path("made by it");

@@ -67,6 +67,20 @@ TEST(Service, RestartAndReloadActEveryTime) {
   EXPECT_EQ(cannot.error().hint, "use state: restarted");
 }
 
+TEST(Service, UnitsThatCarryTheConnectionAreMarkedUnlessSaidOtherwise) {
+  const std::string running = recorded("systemd_running.txt");
+  const auto marked = [&](const Value& given, const std::string& answer) {
+    return plan(given, answer)->actions[0].marks.may_drop_connection;
+  };
+  const Value stop = {{"name", "ssh"}, {"state", "stopped"}};
+  EXPECT_TRUE(marked(stop, running));
+  EXPECT_FALSE(marked({{"name", "ssh"}, {"state", "stopped"}, {"may_drop_connection", false}}, running));
+  EXPECT_FALSE(marked({{"name", "ssh"}, {"enabled", false}}, running)) << "at boot only";
+  const std::string other = replace_all(running, "Id=ssh.service", "Id=web.service");
+  EXPECT_FALSE(marked({{"name", "web"}, {"state", "stopped"}}, other));
+  EXPECT_TRUE(marked({{"name", "web"}, {"state", "stopped"}, {"may_drop_connection", true}}, other));
+}
+
 TEST(Service, ChangedUnitFilesAreReadFirst) {
   const std::string changed = replace_all(stopped_ssh(), "NeedDaemonReload=no", "NeedDaemonReload=yes");
   const Change change = plan({{"name", "ssh"}, {"state", "started"}}, changed).value();
