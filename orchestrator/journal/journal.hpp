@@ -84,6 +84,9 @@ class Journal {
 
   // Durable before it returns: called before the action starts. Sets and returns seq.
   virtual Result<std::uint64_t> add_undo(const std::string& run, const UndoRecord& undo) = 0;
+  // The same for several at once, in one transaction: all or none. Their seqs follow each other in the order given.
+  virtual Result<std::vector<std::uint64_t>> add_undos(const std::string& run,
+                                                       const std::vector<UndoRecord>& undos) = 0;
   virtual Result<void> set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) = 0;
   virtual Result<std::vector<UndoRecord>> undos(const std::string& run) = 0;  // in order of seq
 

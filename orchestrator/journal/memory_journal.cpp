@@ -97,14 +97,25 @@ Result<std::vector<StepRecord>> MemoryJournal::steps(const std::string& run) {
 }
 
 Result<std::uint64_t> MemoryJournal::add_undo(const std::string& run, const UndoRecord& undo) {
+  Result<std::vector<std::uint64_t>> seqs = add_undos(run, {undo});
+  if (!seqs) return fail(seqs.error());
+  return seqs->front();
+}
+
+Result<std::vector<std::uint64_t>> MemoryJournal::add_undos(const std::string& run,
+                                                            const std::vector<UndoRecord>& undos) {
   const Lock guard(mutex_);
   Result<Run*> entry = writable(run);
   if (!entry) return fail(entry.error());
-  UndoRecord numbered = undo;
-  numbered.seq = (*entry)->undos.size() + 1;
-  numbered.remote_dir = replace_seq(undo.remote_dir, numbered.seq);
-  (*entry)->undos.push_back(numbered);
-  return numbered.seq;
+  std::vector<std::uint64_t> seqs;
+  for (const UndoRecord& undo : undos) {
+    UndoRecord numbered = undo;
+    numbered.seq = (*entry)->undos.size() + 1;
+    numbered.remote_dir = replace_seq(undo.remote_dir, numbered.seq);
+    (*entry)->undos.push_back(numbered);
+    seqs.push_back(numbered.seq);
+  }
+  return seqs;
 }
 
 Result<void> MemoryJournal::set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) {

@@ -22,6 +22,7 @@ class MemoryJournal final : public Journal {
   Result<void> put_step(const std::string& run, const StepRecord& step) override;
   Result<std::vector<StepRecord>> steps(const std::string& run) override;
   Result<std::uint64_t> add_undo(const std::string& run, const UndoRecord& undo) override;
+  Result<std::vector<std::uint64_t>> add_undos(const std::string& run, const std::vector<UndoRecord>& undos) override;
   Result<void> set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) override;
   Result<std::vector<UndoRecord>> undos(const std::string& run) override;
   // No process is ever dead here: a lock held by another holder is busy until it is unlocked.

@@ -48,6 +48,7 @@ class SqliteJournal final : public Journal {
   Result<void> put_step(const std::string& run, const StepRecord& step) override;
   Result<std::vector<StepRecord>> steps(const std::string& run) override;
   Result<std::uint64_t> add_undo(const std::string& run, const UndoRecord& undo) override;
+  Result<std::vector<std::uint64_t>> add_undos(const std::string& run, const std::vector<UndoRecord>& undos) override;
   Result<void> set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) override;
   Result<std::vector<UndoRecord>> undos(const std::string& run) override;
   Result<void> lock(const LockRecord& lock) override;
@@ -64,6 +65,7 @@ class SqliteJournal final : public Journal {
   template <class Row, class Bind, class Read>
   Result<std::vector<Row>> read(const std::string& sql, Bind bind, Read read_row) MW_REQUIRES(mutex_);
   Result<std::uint64_t> next_seq(const char* table, const std::string& run) MW_REQUIRES(mutex_);
+  Result<void> insert_undo(const std::string& run, const UndoRecord& undo, std::uint64_t seq) MW_REQUIRES(mutex_);
 
   const std::string directory_;
   Mutex mutex_;
@@ -241,24 +243,40 @@ Result<std::vector<StepRecord>> SqliteJournal::steps(const std::string& run) {
       });
 }
 
-Result<std::uint64_t> SqliteJournal::add_undo(const std::string& run, const UndoRecord& undo) {
-  const Lock guard(mutex_);
-  Result<Transaction> transaction = Transaction::begin(*database_);
-  if (!transaction) return fail(transaction.error());
-  const Result<std::uint64_t> seq = next_seq("undos", run);
-  if (!seq) return seq;
+Result<void> SqliteJournal::insert_undo(const std::string& run, const UndoRecord& undo, std::uint64_t seq) {
   Result<void> written = write(
       "INSERT INTO undos(run, seq, host, node, step, title, undo_title, script, remote_dir, state, completed) "
       "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
       [&](Statement& s) {
-        s.bind(1, run).bind(2, static_cast<std::int64_t>(*seq)).bind(3, undo.host).bind(4, dump(undo.node));
+        s.bind(1, run).bind(2, static_cast<std::int64_t>(seq)).bind(3, undo.host).bind(4, dump(undo.node));
         s.bind(5, undo.step).bind(6, undo.title).bind(7, undo.undo_title).bind(8, undo.script);
-        s.bind(9, replace_seq(undo.remote_dir, *seq)).bind(10, to_string(undo.state));
+        s.bind(9, replace_seq(undo.remote_dir, seq)).bind(10, to_string(undo.state));
         s.bind(11, static_cast<std::int64_t>(undo.completed));
       });
   if (!written) return fail(wrap(written.error(), "recording how to undo: " + undo.title));
+  return {};
+}
+
+Result<std::uint64_t> SqliteJournal::add_undo(const std::string& run, const UndoRecord& undo) {
+  Result<std::vector<std::uint64_t>> seqs = add_undos(run, {undo});
+  if (!seqs) return fail(seqs.error());
+  return seqs->front();
+}
+
+Result<std::vector<std::uint64_t>> SqliteJournal::add_undos(const std::string& run,
+                                                            const std::vector<UndoRecord>& undos) {
+  const Lock guard(mutex_);
+  Result<Transaction> transaction = Transaction::begin(*database_);
+  if (!transaction) return fail(transaction.error());
+  const Result<std::uint64_t> first = next_seq("undos", run);
+  if (!first) return fail(first.error());
+  std::vector<std::uint64_t> seqs;
+  for (const UndoRecord& undo : undos) {
+    seqs.push_back(*first + seqs.size());
+    if (Result<void> written = insert_undo(run, undo, seqs.back()); !written) return fail(written.error());
+  }
   if (Result<void> done = transaction->commit(); !done) return fail(done.error());
-  return *seq;
+  return seqs;
 }
 
 Result<void> SqliteJournal::set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) {

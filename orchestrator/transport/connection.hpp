@@ -20,6 +20,14 @@ namespace millwright {
 enum class Become { no, root };
 enum class OutputStream { out, err };
 
+struct CommandResult {
+  int exit_code = 0;  // 128+n for signal n, as sh says
+  std::string out;
+  std::string err;
+  bool truncated = false;
+  Milliseconds elapsed{0};
+};
+
 // One POSIX sh script. It runs under /bin/sh in a fresh subshell (nothing leaks into the next one) with a set
 // environment: PATH, LC_ALL=C, HOME, and `env`; nothing inherited.
 struct Command {
@@ -30,14 +38,9 @@ struct Command {
   Milliseconds deadline = std::chrono::minutes(1);  // then the script's processes are killed and `timeout` is returned
   std::uint64_t max_output = 4u << 20;              // per stream; the rest is dropped and `truncated` set
   std::function<void(OutputStream, std::string_view)> live;  // pieces as they come
-};
-
-struct CommandResult {
-  int exit_code = 0;  // 128+n for signal n, as sh says
-  std::string out;
-  std::string err;
-  bool truncated = false;
-  Milliseconds elapsed{0};
+  // When it has ended, on the caller's thread and before the next of its batch has: what the others of a long batch do
+  // need not be waited for. Not called when the call fails before its end.
+  std::function<void(const CommandResult&)> done;
 };
 
 struct Upload {

@@ -128,7 +128,9 @@ class Lane::Exchange {
     if (current() == before) return;
     const auto now = std::chrono::steady_clock::now();
     if (before >= greeting_) {
-      outcome_.results[before - greeting_].elapsed = std::chrono::duration_cast<Milliseconds>(now - begin_);
+      CommandResult& result = outcome_.results[before - greeting_];
+      result.elapsed = std::chrono::duration_cast<Milliseconds>(now - begin_);
+      if (commands_[before - greeting_]->done) commands_[before - greeting_]->done(result);
     }
     begin_ = now;
   }

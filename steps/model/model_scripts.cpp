@@ -95,18 +95,32 @@ if [ -e "$MW_SAVE/no-group" ] && getent group millwright >/dev/null; then groupd
 
 std::string download_script(const ModelSource& source) {
   return fill(R"sh(command -v curl >/dev/null || { echo "the node has no curl to download with" >&2; exit 1; }
-total=$(curl -fsSIL --connect-timeout 20 -- @LOCATION@ | tr -d '\r' | sed -n 's/^[Cc]ontent-[Ll]ength: *//p' | tail -n 1) || :
+total=$(curl -fsSIL --connect-timeout 20 --max-time 60 -- @LOCATION@ | tr -d '\r' | sed -n 's/^[Cc]ontent-[Ll]ength: *//p' | tail -n 1) || :
 if [ -n "$total" ] && [ -e @PART@ ]; then
   if [ "$(stat -c %s @PART@)" -gt "$total" ]; then rm -f @PART@; fi
 fi
 if [ -z "$total" ] || [ ! -e @PART@ ] || [ "$(stat -c %s @PART@)" != "$total" ]; then
-  curl -fsSL --retry 5 --retry-delay 2 --connect-timeout 20 -C - -o @PART@ -- @LOCATION@ &
-  pid=$!
-  while kill -0 $pid 2>/dev/null; do
-    echo "bytes $(stat -c %s @PART@ 2>/dev/null || echo 0) ${total:-0}"
-    sleep 1
+  failures=0
+  while :; do
+    before=$(stat -c %s @PART@ 2>/dev/null || echo 0)
+    curl -fsSL --retry 3 --retry-delay 2 --connect-timeout 20 --speed-limit 1024 --speed-time 60 \
+      -C - -o @PART@ -- @LOCATION@ &
+    pid=$!
+    while kill -0 $pid 2>/dev/null; do
+      echo "bytes $(stat -c %s @PART@ 2>/dev/null || echo 0) ${total:-0}"
+      sleep 1
+    done
+    code=0; wait $pid || code=$?
+    case $code in
+      0) break ;;
+      33) rm -f @PART@ ;;  # this server cannot go on in the middle
+      18 | 28 | 35 | 52 | 55 | 56 | 92) ;;  # the connection broke or stood still: go on from where it was
+      *) exit "$code" ;;
+    esac
+    if [ "$(stat -c %s @PART@ 2>/dev/null || echo 0)" -gt "$before" ]; then failures=0; fi
+    failures=$((failures + 1))
+    if [ "$failures" -gt 5 ]; then exit "$code"; fi
   done
-  wait $pid
 fi
 )sh",
               source);

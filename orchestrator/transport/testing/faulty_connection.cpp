@@ -33,15 +33,20 @@ Result<CommandResult> FaultyConnection::run(const Command& command) {
       return lost();
     }
   }
-  auto result = inner_->run(command);
+  Command unreported = command;
+  unreported.done = nullptr;
+  auto result = inner_->run(unreported);
   if (!result) return result;
-  const Lock lock(mutex_);
-  bytes_ += result->out.size() + result->err.size();
-  if (faults.drop_at_command == number || (faults.drop_at_byte && bytes_ >= *faults.drop_at_byte)) {
-    lost_ = true;
-    return lost();
+  {
+    const Lock lock(mutex_);
+    bytes_ += result->out.size() + result->err.size();
+    if (faults.drop_at_command == number || (faults.drop_at_byte && bytes_ >= *faults.drop_at_byte)) {
+      lost_ = true;
+      return lost();
+    }
   }
   if (faults.late_command == number) return fail(ErrorKind::timeout, "the answer did not come in time (on purpose)");
+  if (command.done) command.done(*result);
   return result;
 }
 

@@ -153,6 +153,7 @@ Result<CommandResult> ScriptedNode::answer(const Command& command) {
   result.err = answer.err;
   if (command.live && !answer.out.empty()) command.live(OutputStream::out, answer.out);
   if (command.live && !answer.err.empty()) command.live(OutputStream::err, answer.err);
+  if (command.done) command.done(result);
   return result;
 }
 

@@ -134,6 +134,18 @@ TEST_P(JournalRules, UndosRememberTheOrderOfCompletion) {
   EXPECT_FALSE(journal_->set_undo_state(run_, 9, UndoState::done));
 }
 
+TEST_P(JournalRules, SeveralUndosAreRecordedAtOnceAndNumberedInOrder) {
+  EXPECT_EQ(journal_->add_undo(run_, an_undo("first")).value(), 1u);
+  const std::vector<UndoRecord> more = {an_undo("second"), an_undo("third")};
+  EXPECT_EQ(journal_->add_undos(run_, more).value(), (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_TRUE(journal_->add_undos(run_, {}).value().empty());
+  const std::vector<UndoRecord> undos = journal_->undos(run_).value();
+  ASSERT_EQ(undos.size(), 3u);
+  EXPECT_EQ(undos[2].title, more[1].title);
+  EXPECT_EQ(undos[2].remote_dir, "/var/lib/millwright/runs/r/3-conf");
+  EXPECT_FALSE(journal_->add_undos("nope", more));
+}
+
 TEST_P(JournalRules, StepsAreReplacedInPlace) {
   ASSERT_TRUE(journal_->put_step(run_, {"gpu1", "b", "running", {}, {}}));
   ASSERT_TRUE(journal_->put_step(run_, {"gpu1", "a", "ok", {{"x", 1}}, {}}));

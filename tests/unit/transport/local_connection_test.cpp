@@ -142,6 +142,24 @@ TEST_F(LocalConnection, ABatchIsOneRoundTripInOrder) {
   EXPECT_EQ(connection->stats().commands, before.commands + 200);
 }
 
+TEST_F(LocalConnection, SaysOfEachCommandOfABatchWhenItHasEnded) {
+  const std::string gate = folder + "/gate";
+  std::vector<std::string> ended;
+  std::vector<Command> batch(3);
+  batch[0].script = "echo one; exit 4";
+  // Ends only because the end of the first is told while the second still runs.
+  batch[1].script = "i=0; until [ -e " + gate + " ]; do i=$((i + 1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done";
+  batch[2].script = "echo three; kill -9 $$";
+  for (Command& command : batch) {
+    command.done = [&](const CommandResult& result) {
+      ended.push_back(result.out + std::to_string(result.exit_code));
+      std::ofstream(gate) << "";
+    };
+  }
+  EXPECT_FALSE(connection->run_batch(batch)) << "the last one kills its shell";
+  EXPECT_EQ(ended, (std::vector<std::string>{"one\n4", "0"}));
+}
+
 TEST_F(LocalConnection, AnEmptyBatchIsEmpty) { EXPECT_EQ(connection->run_batch({})->size(), 0u); }
 
 TEST_F(LocalConnection, CutsOutputAtTheLimitAndSaysSo) {
