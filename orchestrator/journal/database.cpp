@@ -1,12 +1,22 @@
 #include "orchestrator/journal/database.hpp"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 namespace millwright {
 
 namespace {
 
-constexpr int busy_milliseconds = 10'000;
+// How often, and how many times, to look whether another process has ended its turn: 10 s in all. Often, since turns
+// are short and come one after the other.
+constexpr int busy_microseconds = 500;
+constexpr int busy_looks = 20'000;
+
+int wait_for_turn(void*, int looks) {
+  if (looks >= busy_looks) return 0;
+  usleep(busy_microseconds);
+  return 1;
+}
 
 Error database_error(sqlite3* handle, int code) {
   const std::string message = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
@@ -80,11 +90,10 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path) {
   std::unique_ptr<Database> database(new Database(handle));
   if (code != SQLITE_OK) return fail(wrap(database_error(handle, code), "opening " + path));
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(handle, busy_milliseconds);
-  for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA foreign_keys=ON"}) {
+  sqlite3_busy_handler(handle, wait_for_turn, nullptr);
+  for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL"}) {
     if (Result<void> done = database->execute(pragma); !done) return fail(wrap(done.error(), "opening " + path));
   }
-  if (Result<void> done = database->durability(Durability::full); !done) return fail(done.error());
   return database;
 }
 
@@ -119,17 +128,17 @@ Result<std::int64_t> Database::scalar(const char* sql) {
   return *row ? statement->number(0) : 0;
 }
 
-Result<void> Database::durability(Durability wanted) {
-  if (durability_ == wanted) return {};
-  Result<void> done = execute(wanted == Durability::full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
-  if (done) durability_ = wanted;
-  return done;
+Result<void> Database::run(const std::string& sql) {
+  Result<Statement> statement = prepare(sql);
+  if (!statement) return fail(statement.error());
+  return statement->run();
 }
+
+bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
 std::int64_t Database::changes() const { return sqlite3_changes64(handle_); }
 
-Result<Transaction> Transaction::begin(Database& database, Durability durability) {
-  if (Result<void> set = database.durability(durability); !set) return fail(set.error());
+Result<Transaction> Transaction::begin(Database& database) {
   if (Result<void> begun = database.execute("BEGIN IMMEDIATE"); !begun) return fail(begun.error());
   return Transaction(&database);
 }

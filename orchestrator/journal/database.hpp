@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,8 +15,6 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 namespace millwright {
-
-enum class Durability { full, process };  // process: survives the process, not a power cut
 
 // A prepared statement in use; reset when it goes out of scope. Binding counts from 1, columns from 0.
 class Statement {
@@ -53,21 +50,21 @@ class Database {
 
   Result<Statement> prepare(const std::string& sql);  // kept for the next time
   Result<void> execute(const char* sql);
+  Result<void> run(const std::string& sql);  // one statement without rows, prepared once
   Result<std::int64_t> scalar(const char* sql);
-  Result<void> durability(Durability wanted);
+  bool in_transaction() const;
   std::int64_t changes() const;
 
  private:
   explicit Database(sqlite3* handle) : handle_(handle) {}
   sqlite3* handle_;
   std::map<std::string, sqlite3_stmt*> statements_;
-  std::optional<Durability> durability_;
 };
 
 // BEGIN IMMEDIATE: the writer's turn is taken at once, so that what was read inside is still so when it is written.
 class Transaction {
  public:
-  static Result<Transaction> begin(Database& database, Durability durability = Durability::full);
+  static Result<Transaction> begin(Database& database);
   Transaction(Transaction&& other) noexcept : database_(other.database_) { other.database_ = nullptr; }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;

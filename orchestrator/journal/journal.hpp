@@ -75,7 +75,7 @@ class Journal {
   virtual Result<std::optional<RunRecord>> find_run(const std::string& id_or_prefix_or_last) = 0;
   virtual Result<std::vector<RunRecord>> runs(std::size_t newest) = 0;
 
-  // Survives a kill (sqlite_journal.hpp: and what else). Sets and returns the event's seq.
+  // On disk soon (sqlite_journal.hpp says when). Sets and returns the event's seq.
   virtual Result<std::uint64_t> append(const Event& event) = 0;
   virtual Result<std::vector<Event>> events(const std::string& run) = 0;
 

@@ -32,6 +32,13 @@ CREATE TABLE evidence(
 CREATE INDEX evidence_by_run ON evidence(run);
 )sql";
 
+// What is asked with each record, so that a long run's last record costs what its first did. Journals that were made
+// without them get them; older versions of the program do not mind.
+constexpr const char* indexes = R"sql(
+CREATE INDEX IF NOT EXISTS steps_by_position ON steps(run, position);
+CREATE INDEX IF NOT EXISTS undos_by_completion ON undos(run, completed);
+)sql";
+
 Failure not_ours(const std::string& path, const std::string& what) {
   Error error = make_error(ErrorKind::io, fmt::format("{} {}", path, what));
   error.hint = "move it away, or point --state (or XDG_STATE_HOME) elsewhere";
@@ -66,6 +73,7 @@ Result<void> ensure_schema(Database& database, const std::string& path) {
   } else if (*version != kJournalSchemaVersion) {
     return not_ours(path, fmt::format("has the unknown schema version {}", *version));
   }
+  if (Result<void> made = database.execute(indexes); !made) return made;
   return transaction->commit();
 }
 

@@ -11,10 +11,11 @@ namespace millwright {
 // Opens or makes `directory` (0700), `journal.db` (0600) and `evidence/` in it. Several processes may have the same
 // directory open: writers take turns, waiting up to 10 s for each other (then: busy).
 //
-// What a call recorded survives the death of the process from when it returns. On disk it is then only where something
-// rests on it: begin_run, finish_run, add_undo, an undo taken back, lock, keep. A power cut loses what came after the
-// last of these: what is left is what a kill at an earlier instant would have left, and no action began after that
-// instant. So `resume` and `rollback` meet nothing new, and a step costs one wait for the disk instead of ten.
+// On disk when the call returns is what something rests on: begin_run, finish_run, add_undo, an undo taken back, lock,
+// keep; and with it all that came before. Other records are in the file within 30 ms. So a kill or a power cut leaves
+// what one at an earlier instant would have left, no action began after that instant, and `resume` and `rollback` meet
+// nothing new; a step costs one wait for the disk instead of ten, and a thousand records a few transactions. A record
+// that could not be kept after all is told by the next call.
 //
 // Errors: io when the directory cannot be made or written, when the database is damaged, is not a journal, or was
 // written by a newer millwright; the message says which, the hint what to do.
