@@ -21,15 +21,14 @@ constexpr int locked_status = 77;
 constexpr int stale_status = 75;
 constexpr int unprepared_status = 70;
 
-// Nothing runs that the log does not know of. It is renamed when it has grown, so it never holds much more than twice
-// this.
+// Nothing runs that the log does not know of. It is renamed when it has grown, which a run looks at once.
 std::string audit_start(const ActionScript& parts) {
   if (!parts.audit.is_object()) return {};
   constexpr int most = 1 << 20;
   const std::string about = parts.audit.dump(-1, ' ', false, Value::error_handler_t::replace).substr(1);
   return "printf '%s\\n' " + shell_quote(about) + " >\"$D/audit\" && " +
          fmt::format(
-             "{{ [ \"$(wc -c 2>/dev/null <\"$S/audit.log\" || echo 0)\" -lt {} ] || "
+             "{{ [ -z \"$mw_first\" ] || [ \"$(wc -c 2>/dev/null <\"$S/audit.log\" || echo 0)\" -lt {} ] || "
              "mv -f \"$S/audit.log\" \"$S/audit.log.1\"; }} && mw_audit started || exit {}\n",
              most, cannot_create);
 }
@@ -39,14 +38,15 @@ std::string audit_start(const ActionScript& parts) {
 std::string take_lock(const ActionScript& parts) {
   const std::string target = parts.run + "|" + parts.holder;
   return fmt::format(
-      "tries=0\n"
-      "until ln -s {} \"$S/lock\" 2>/dev/null; do\n"
+      // An action that is not the first of its run finds the lock taken by it.
+      "tries=0; held=; [ -n \"$mw_first\" ] || held=$(readlink \"$S/lock\" || true)\n"
+      "until case \"$held\" in {1}\\|*) true ;; *) ln -s {0} \"$S/lock\" 2>/dev/null ;; esac; do\n"
       "  held=$(readlink \"$S/lock\" || true)\n"
       "  case \"$held\" in\n"
-      "    {}\\|*) break ;;\n"
+      "    {1}\\|*) break ;;\n"
       "    '') tries=$((tries + 1)); [ \"$tries\" -gt 20 ] || continue ;;\n"
       "  esac\n"
-      "  mw_mark \"locked $held\"; exit {}\n"
+      "  mw_mark \"locked $held\"; exit {2}\n"
       "done\n",
       shell_quote(target), shell_quote(parts.run), locked_status);
 }
@@ -76,10 +76,14 @@ std::string guard_text(const ActionScript& parts) {
 std::string undo_text(const ActionScript& parts) {
   // On a full disk nothing may run whose undo did not get there.
   const std::string or_stop = fmt::format(" || exit {}\n", cannot_create);
-  std::string out = script_put("$D/meta.json", parts.meta) + or_stop;
-  if (!parts.action->undo.empty()) out += script_put("$D/undo.sh", parts.action->undo) + or_stop;
-  out += script_put("$D/script.sh", parts.action->script) + or_stop;
-  if (!parts.action->save.empty()) out += script_put("$D/save.sh", parts.action->save) + or_stop;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    return "printf '%s' " + shell_quote(text) + " >\"$D/new/" + name + "\"" + or_stop;
+  };
+  std::string out = write("meta.json", parts.meta);
+  if (!parts.action->undo.empty()) out += write("undo.sh", parts.action->undo);
+  out += write("script.sh", parts.action->script);
+  if (!parts.action->save.empty()) out += write("save.sh", parts.action->save);
+  out += "mv -f \"$D/new\"/* \"$D\"" + or_stop;
   // After a power cut the folder holds what is needed to go back, or nothing was done.
   return out + "mw_sync \"$D\"/*.sh \"$D/meta.json\" \"$D\"\n";
 }
@@ -152,11 +156,15 @@ std::string compose_action(const ActionScript& parts) {
   out += fmt::format("umask 077\nS={}\nD={}\n", shell_quote(parts.state_dir), shell_quote(parts.remote_dir));
   out += script_helpers() + script_audit(parts.by);
   // The state folder itself is passed through by the users of servers; what is this run's is not.
-  out += fmt::format("mkdir -p \"$D/save\" || exit {}\nchmod 711 \"$S\" 2>/dev/null || true\n", cannot_create);
-  out += "chmod 700 \"$S/runs\" \"$D\" 2>/dev/null || true\n";
+  out +=
+      fmt::format("mw_first=; [ -f \"${{D%/*}}/begun\" ] || mw_first=yes\nmkdir -p \"$D/save\" \"$D/new\" || exit {}\n",
+                  cannot_create);
+  out +=
+      "if [ -n \"$mw_first\" ]; then { chmod 711 \"$S\"; chmod 700 \"$S/runs\"; : >\"${D%/*}/begun\"; } 2>/dev/null; "
+      "fi\n";
   out += fmt::format("mkdir \"$D/claim\" 2>/dev/null || exit {}\n", taken_status);
   out +=
-      "pid=$(/bin/sh -c 'echo \"$PPID\"')\n"
+      "pid=; { read -r pid mw_rest </proc/self/stat; } 2>/dev/null || pid=$(/bin/sh -c 'echo \"$PPID\"')\n"
       "printf '%s %s %s\\n' \"$pid\" \"$(mw_start_of \"$pid\")\" \"$(mw_boot)\" >\"$D/pid\"\n";
   out += take_lock(parts);
   out += guard_text(parts);
@@ -185,7 +193,7 @@ std::string mark_text(const std::string& when_ended) {
          when_ended +
          "fi\n"
          "boot_at_start=; [ ! -f \"$D/pid\" ] || read -r pid start boot_at_start <\"$D/pid\"\n"
-         "echo \"mark=$(cat \"$D/outcome\" 2>/dev/null)\"\necho \"running=$running\"\n"
+         "mark=; { read -r mark <\"$D/outcome\"; } 2>/dev/null || :\necho \"mark=$mark\"\necho \"running=$running\"\n"
          "echo \"boot=$(mw_boot)\"\necho \"boot_at_start=$boot_at_start\"\n";
 }
 

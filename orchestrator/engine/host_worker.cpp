@@ -98,7 +98,7 @@ void HostWorker::start(std::size_t step) {
       const Lock guard(mutex_);
       ended_.emplace_back(step, std::move(result));
     }
-    run_.board.touch();
+    run_.board.touch(session_.name());
   });
 }
 
@@ -178,7 +178,7 @@ void HostWorker::wait_for_change(std::uint64_t seen) {
   constexpr Milliseconds look_at_interrupt = std::chrono::milliseconds(200);
   const bool idle = running_.empty();
   if (idle) forks_.leave();
-  run_.board.wait(seen, look_at_interrupt);
+  run_.board.wait(session_.name(), seen, look_at_interrupt);
   if (idle) forks_.enter();
 }
 

@@ -48,22 +48,25 @@ StepOrder::StepOrder(const Playbook& playbook) {
       if (!at) continue;
       needed.insert(*at);
       if (need.on_all) needs_all_[i].push_back(*at);
+      crosses_hosts_ = crosses_hosts_ || need.on_all;
     }
     if (const auto at = position(steps[i].in); at) needed.insert(*at);
     needs_[i].assign(needed.begin(), needed.end());
     for (std::size_t n : needed) needed_by_[n].push_back(i);
   }
-  std::vector<bool> placed(steps.size(), false);
-  bool progressed = true;
-  while (progressed) {
-    progressed = false;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const auto ready = [&](std::size_t n) { return placed[n]; };
-      if (placed[i] || !std::all_of(needs_[i].begin(), needs_[i].end(), ready)) continue;
-      placed[i] = true;
-      order_.push_back(i);
-      progressed = true;
-      break;
+  // Of those whose needs have come, always the one that is written first.
+  std::vector<std::size_t> missing(steps.size());
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    missing[i] = needs_[i].size();
+    if (missing[i] == 0) ready.insert(i);
+  }
+  while (!ready.empty()) {
+    const std::size_t step = *ready.begin();
+    ready.erase(ready.begin());
+    order_.push_back(step);
+    for (std::size_t later : needed_by_[step]) {
+      if (--missing[later] == 0) ready.insert(later);
     }
   }
 }
@@ -122,20 +125,30 @@ Board::Board(const StepOrder& order, std::size_t steps) : order_(order), steps_(
 
 void Board::add_host(const std::string& host) {
   const Lock guard(mutex_);
-  results_[host].resize(steps_);
+  rows_[host].results.resize(steps_);
 }
 
 StepResult Board::get(const std::string& host, std::size_t step) const {
   const Lock guard(mutex_);
-  const auto it = results_.find(host);
-  return it == results_.end() ? StepResult() : it->second.at(step);
+  const auto it = rows_.find(host);
+  return it == rows_.end() ? StepResult() : it->second.results.at(step);
 }
 
 void Board::put(const std::string& host, std::size_t step, StepResult result) {
   const Lock guard(mutex_);
-  results_.at(host).at(step) = std::move(result);
-  ++changes_;
-  changed_.notify_all();
+  Row& own = rows_.at(host);
+  own.results.at(step) = std::move(result);
+  moved(own);
+}
+
+void Board::moved(Row& row) {
+  row.changed = ++changes_;
+  row.moved.notify_all();
+  if (!order_.crosses_hosts()) return;
+  for (auto& [name, other] : rows_) {
+    other.changed = changes_;
+    other.moved.notify_all();
+  }
 }
 
 namespace {
@@ -162,17 +175,17 @@ bool unfinished(const StepResult& result) {
 
 Board::Readiness Board::readiness(const std::string& host, std::size_t step) const {
   Readiness readiness = Readiness::ready;
-  const std::vector<StepResult>& own = results_.at(host);
+  const std::vector<StepResult>& own = rows_.at(host).results;
   for (std::size_t need : order_.needs(step)) {
     if (lets_go_on(own[need])) continue;
     if (!unfinished(own[need])) return Readiness::never;
     readiness = Readiness::not_yet;
   }
   for (std::size_t need : order_.needs_all(step)) {
-    for (const auto& [other, results] : results_) {
+    for (const auto& [other, row] : rows_) {
       // A host that cannot be reached is no longer part of the play; it must not hold up the others.
-      if (lets_go_on(results[need]) || results[need].progress == Progress::unreachable) continue;
-      if (!unfinished(results[need])) return Readiness::never;
+      if (lets_go_on(row.results[need]) || row.results[need].progress == Progress::unreachable) continue;
+      if (!unfinished(row.results[need])) return Readiness::never;
       readiness = Readiness::not_yet;
     }
   }
@@ -181,7 +194,7 @@ Board::Readiness Board::readiness(const std::string& host, std::size_t step) con
 
 Board::Next Board::next(const std::string& host, const std::set<std::size_t>& held_back) const {
   const Lock guard(mutex_);
-  const std::vector<StepResult>& own = results_.at(host);
+  const std::vector<StepResult>& own = rows_.at(host).results;
   bool waiting = false;
   for (std::size_t step : order_.order()) {
     if (own[step].progress != Progress::waiting) continue;
@@ -204,15 +217,15 @@ std::uint64_t Board::changes() const {
   return changes_;
 }
 
-void Board::touch() {
+void Board::touch(const std::string& host) {
   const Lock guard(mutex_);
-  ++changes_;
-  changed_.notify_all();
+  moved(rows_.at(host));
 }
 
-void Board::wait(std::uint64_t seen, Milliseconds most) const {
+void Board::wait(const std::string& host, std::uint64_t seen, Milliseconds most) {
   const Lock guard(mutex_);
-  if (changes_ == seen) changed_.wait_for(mutex_, most);
+  Row& own = rows_.at(host);
+  if (own.changed <= seen) own.moved.wait_for(mutex_, most);
 }
 
 }  // namespace millwright

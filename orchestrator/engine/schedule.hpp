@@ -40,6 +40,7 @@ class StepOrder {
   std::optional<std::size_t> position(const std::string& id) const;
   const std::vector<std::size_t>& needs(std::size_t step) const { return needs_[step]; }
   const std::vector<std::size_t>& needs_all(std::size_t step) const { return needs_all_[step]; }
+  bool crosses_hosts() const { return crosses_hosts_; }         // some step waits for other hosts
   std::vector<std::size_t> ancestors(std::size_t step) const;   // transitive, nearest first in the order of running
   std::vector<std::size_t> dependents(std::size_t step) const;  // transitive, in the order of running
   // On any path between the two, both included, in the order of running. `to` alone when there is no path.
@@ -51,6 +52,7 @@ class StepOrder {
   std::map<std::string, std::size_t> positions_;
   std::vector<std::vector<std::size_t>> needs_, needs_all_, needed_by_;
   std::vector<std::size_t> order_;
+  bool crosses_hosts_ = false;
 };
 
 class Board {
@@ -69,20 +71,26 @@ class Board {
   // on another host. finished: nothing waits any more. A step in `held_back` does not run now.
   Next next(const std::string& host, const std::set<std::size_t>& held_back = {}) const;
   std::uint64_t changes() const;
-  void touch();  // wakes those who wait, as if something had been put
-  // Until something was put since `seen`, at most so long.
-  void wait(std::uint64_t seen, Milliseconds most) const;
+  void touch(const std::string& host);  // wakes who waits for this host, as if something had been put
+  // Until something was put since `seen` that may matter to the host, at most so long. With many hosts, what one of
+  // them puts must not wake all the others.
+  void wait(const std::string& host, std::uint64_t seen, Milliseconds most);
 
  private:
   enum class Readiness { ready, not_yet, never };
+  struct Row {
+    std::vector<StepResult> results;
+    std::uint64_t changed = 0;  // the count of changes when this host's last one came
+    Condition moved;
+  };
   Readiness readiness(const std::string& host, std::size_t step) const MW_REQUIRES(mutex_);
+  void moved(Row& row) MW_REQUIRES(mutex_);
 
   const StepOrder& order_;
   const std::size_t steps_;
   mutable Mutex mutex_;
-  mutable Condition changed_;
   std::uint64_t changes_ MW_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, std::vector<StepResult>> results_ MW_GUARDED_BY(mutex_);
+  std::map<std::string, Row> rows_ MW_GUARDED_BY(mutex_);
 };
 
 }  // namespace millwright

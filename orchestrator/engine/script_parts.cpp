@@ -7,18 +7,22 @@
 
 namespace millwright {
 
-// sync FILE is coreutils 8.24 and newer; elsewhere everything is synced.
+// sync FILE is coreutils 8.24 and newer; elsewhere everything is synced. What the shell can do by itself it does: a
+// program costs a node a millisecond, and these run several times for each action.
 std::string script_helpers() {
   return R"sh(
 mw_sync() { sync "$@" 2>/dev/null || sync; }
-mw_mark() { (umask 077; printf '%s\n' "$1" >"$D/outcome.tmp") && mv -f "$D/outcome.tmp" "$D/outcome"; }
+mw_mark() { (umask 077; printf '%s\n' "$1" >"$D/outcome.tmp" && exec mv -f "$D/outcome.tmp" "$D/outcome"); }
 mw_start_of() {
-  cut -d' ' -f3,22 "/proc/$1/stat" 2>/dev/null | {
-    read -r state start || :
-    case "${state:-Z}" in Z | X) echo 0 ;; *) echo "$start" ;; esac
-  }
+  mw_line=; { read -r mw_line <"/proc/$1/stat"; } 2>/dev/null || :
+  # Behind the name, which may hold anything, come the state and, as the 20th, when it started.
+  set -- ${mw_line##*") "}
+  case "${1:-Z}" in Z | X) echo 0 ;; *) echo "${20:-0}" ;; esac
 }
-mw_boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown; }
+mw_boot() {
+  mw_id=; { read -r mw_id </proc/sys/kernel/random/boot_id; } 2>/dev/null || :
+  echo "${mw_id:-unknown}"
+}
 mw_alive() {
   [ -f "$1" ] && read -r mw_pid mw_start mw_at <"$1" && [ -n "$mw_pid" ] && [ "$mw_at" = "$(mw_boot)" ] &&
     [ "$(mw_start_of "$mw_pid")" = "$mw_start" ]

@@ -80,7 +80,11 @@ std::shared_ptr<SshLink> SshLink::start(SshSession session, std::shared_ptr<void
 }
 
 SshLink::SshLink(SshSession session, std::shared_ptr<void> carrier, LinkSettings settings)
-    : session_(std::move(session)), carrier_(std::move(carrier)), settings_(settings), event_(ssh_event_new()) {
+    : session_(std::move(session)),
+      carrier_(std::move(carrier)),
+      settings_(settings),
+      event_(ssh_event_new()),
+      scratch_(new char[kChunk]) {
   ssh_set_blocking(session_.get(), 0);
   ssh_event_add_session(event_, session_.get());
   heard_ = asked_ = std::chrono::steady_clock::now();
@@ -337,23 +341,20 @@ bool SshLink::from_channel(Bridge& bridge) {
 
 bool SshLink::to_channel(Bridge& bridge) {
   bool moved = false;
-  if (bridge.up.empty() && !bridge.up_ended && bridge.data.valid()) {
+  std::string_view up = bridge.up;
+  if (up.empty() && !bridge.up_ended && bridge.data.valid()) {
     const std::size_t room = std::min<std::size_t>(kChunk, ssh_channel_window_size(bridge.channel));
     if (room == 0 || (ssh_get_poll_flags(session_.get()) & SSH_WRITE_PENDING) != 0) return false;
-    bridge.up.resize(room);
-    const ssize_t got = read(bridge.data.get(), bridge.up.data(), room);
-    bridge.up.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    const ssize_t got = read(bridge.data.get(), scratch_.get(), room);
     bridge.up_ended = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    if (got > 0) up = std::string_view(scratch_.get(), static_cast<std::size_t>(got));
     moved = got >= 0;
   }
-  if (!bridge.up.empty()) {
-    const std::size_t room = std::min<std::size_t>(bridge.up.size(), ssh_channel_window_size(bridge.channel));
-    const int put = room == 0 ? 0 : ssh_channel_write(bridge.channel, bridge.up.data(), static_cast<uint32_t>(room));
-    if (put > 0) bridge.up.erase(0, static_cast<std::size_t>(put));
-    if (put < 0) {
-      bridge.up.clear();
-      bridge.up_ended = bridge.eof_sent = true;
-    }
+  if (!up.empty()) {
+    const std::size_t room = std::min<std::size_t>(up.size(), ssh_channel_window_size(bridge.channel));
+    const int put = room == 0 ? 0 : ssh_channel_write(bridge.channel, up.data(), static_cast<uint32_t>(room));
+    bridge.up = put < 0 ? std::string() : std::string(up.substr(static_cast<std::size_t>(put)));
+    if (put < 0) bridge.up_ended = bridge.eof_sent = true;
     moved = moved || put > 0;
   }
   if (bridge.up_ended && bridge.up.empty() && !bridge.eof_sent) {

@@ -72,6 +72,7 @@ class SshLink : public std::enable_shared_from_this<SshLink> {
   const std::shared_ptr<void> carrier_;
   const LinkSettings settings_;
   ssh_event event_;
+  const std::unique_ptr<char[]> scratch_;  // not set to zero: a page that no transfer touched costs no memory
   std::list<std::shared_ptr<Bridge>> bridges_;
   SteadyPoint heard_;
   SteadyPoint asked_;

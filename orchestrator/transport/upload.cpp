@@ -221,8 +221,18 @@ class Sender {
     if (sent <= 0) return true;
     end_.sent += static_cast<std::uint64_t>(sent);
     piece_.remove_prefix(static_cast<std::size_t>(sent));
-    if (upload_.progress) upload_.progress(std::min(end_.sent, source_.total()), source_.total());
+    tell_progress();
     return true;
+  }
+
+  // Not after each piece: who listens may write it down.
+  void tell_progress() {
+    constexpr auto pause = std::chrono::milliseconds(200);
+    const auto now = std::chrono::steady_clock::now();
+    const std::uint64_t done = std::min(end_.sent, source_.total());
+    if (!upload_.progress || (now < told_ + pause && done < source_.total())) return;
+    told_ = now;
+    upload_.progress(done, source_.total());
   }
 
   bool receive(int fd, std::string& into) {
@@ -239,6 +249,7 @@ class Sender {
   const Wakeup& wake_;
   bool sending_ = true;
   std::string_view piece_;
+  SteadyPoint told_{};
   StreamEnd end_;
 };
 

@@ -140,7 +140,8 @@ TEST_F(ActionScriptTest, WhereUndoOrMarkCannotBeWrittenNothingIsDone) {
   for (const std::string blocked : {"undo.sh", "script.sh", "meta.json", "outcome"}) {
     parts_.remote_dir = at("state/runs/r1/" + blocked);
     // Writing to a name that is a folder fails for root too, as a full disk would.
-    std::filesystem::create_directories(parts_.remote_dir + "/" + blocked + ".tmp/x");
+    const std::string name = blocked == "outcome" ? "outcome.tmp" : "new/" + blocked;
+    std::filesystem::create_directories(parts_.remote_dir + "/" + name + "/x");
     EXPECT_EQ(sh(compose_action(parts_)), 73) << blocked;
     EXPECT_FALSE(std::filesystem::exists(at("file"))) << blocked;
     EXPECT_EQ(mark().kind, Kind::absent) << blocked;
