@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <sstream>
 
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
@@ -13,6 +15,8 @@
 #include "orchestrator/cli/step_kinds.hpp"
 #include "orchestrator/cli/verbs.hpp"
 #include "orchestrator/engine/engine.hpp"
+#include "orchestrator/report/junit.hpp"
+#include "steps/smoke/baseline.hpp"
 #include "steps/smoke/register.hpp"
 #include "steps/smoke/smoke.hpp"
 
@@ -27,6 +31,8 @@ struct Options {
   std::string key_file;
   std::string wait = "0s";
   std::string evidence;
+  std::string junit;
+  std::string baseline;
 };
 
 // Failed exchanges are written here, named after the time, only once there is one to write.
@@ -101,6 +107,55 @@ Error unknown_level(const std::string& level, const SmokeRules& rules) {
       .with_hint("known are " + join(known, ", "));
 }
 
+std::string junit_of(const SmokeReport& report, const std::string& url, const std::string& started) {
+  std::vector<JunitCase> cases;
+  for (const ProbeReport& probe : report.probes) {
+    std::string state(to_string(probe.verdict));
+    if (probe.verdict == ProbeVerdict::fail) state = "failed";
+    const std::string& symptom = probe.symptom_class;
+    cases.push_back(
+        {url, probe.title, state, symptom.empty() ? probe.summary : symptom + ": " + probe.summary, probe.seconds});
+  }
+  return redactor().redact(junit_xml("smoke " + url, cases, report.seconds, started));
+}
+
+Result<void> write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return fail(make_error(ErrorKind::io, "cannot write " + path));
+  return {};
+}
+
+// The baseline of --baseline; nothing when there is no such file yet.
+Result<std::optional<SmokeBaseline>> baseline_of(const std::string& path) {
+  if (path.empty() || !std::filesystem::exists(path)) return std::optional<SmokeBaseline>();
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  const auto baseline = read_baseline(text.str());
+  if (!baseline)
+    return fail(make_error(ErrorKind::usage, path + ": " + baseline.error().message).with_hint(baseline.error().hint));
+  return std::optional<SmokeBaseline>(*baseline);
+}
+
+std::string json_of(const SmokeReport& report) {
+  return redactor().redact_value(to_json(report)).dump(2, ' ', false, Value::error_handler_t::replace) + "\n";
+}
+
+// Writes what was asked for besides the output; the first passing run makes the baseline.
+Result<void> write_files(const Session& session, const Options& options, const SmokeReport& report, bool had_baseline) {
+  if (!options.junit.empty()) {
+    if (auto written = write_text(options.junit, junit_of(report, options.url, iso_utc(session.wiring.clock->now())));
+        !written)
+      return written;
+  }
+  if (options.baseline.empty() || had_baseline || report.verdict != VerdictKind::pass) return {};
+  if (auto written = write_text(options.baseline, json_of(report)); !written) return written;
+  if (!session.common.json) session.console.out("Baseline written: " + options.baseline + "\n");
+  return {};
+}
+
 int run(const Session& session, const Options& options) {
   auto knowledge = load_knowledge(knowledge_folders());
   if (!knowledge) return session.refuse(knowledge.error());
@@ -111,6 +166,8 @@ int run(const Session& session, const Options& options) {
   if (!key) return session.refuse(key.error());
   const auto wait = parse_duration(options.wait);
   if (!wait) return session.refuse(wait.error());
+  const auto baseline = baseline_of(options.baseline);
+  if (!baseline) return session.refuse(baseline.error());
   SmokeOptions smoke;
   smoke.url = options.url;
   smoke.model = options.model;
@@ -127,14 +184,19 @@ int run(const Session& session, const Options& options) {
   const Interrupts interrupts;
   smoke.cancelled = [&] { return interrupts.level() > 0; };
   const std::unique_ptr<HttpClient> http = session.wiring.make_http();
-  const SmokeReport report = run_smoke(*http, *session.wiring.clock, **rules, smoke);
+  SmokeReport report = run_smoke(*http, *session.wiring.clock, **rules, smoke);
+  if (*baseline) {
+    compare_with_baseline(report, **baseline, **rules);
+    if (smoke.on_probe && report.probes.back().name == "speed") smoke.on_probe(report.probes.back());
+  }
   if (session.common.json) {
-    session.console.out(redactor().redact_value(to_json(report)).dump(2, ' ', false, Value::error_handler_t::replace) +
-                        "\n");
+    session.console.out(json_of(report));
   } else {
     session.console.out(redactor().redact(closing_lines(report, **rules)));
     if (evidence.used()) session.console.out("Evidence: " + evidence.path() + "\n");
   }
+  if (auto written = write_files(session, options, report, baseline->has_value()); !written)
+    return session.refuse(written.error());
   return exit_code_of(report, interrupts.level());
 }
 
@@ -146,18 +208,24 @@ void add_smoke(CLI::App& app, Session& session) {
   verb->add_option("url", options->url, "http://host:port, with or without /v1")->type_name("URL")->required();
   verb->add_option("-m,--model", options->model, "Model id (default: the first that the server lists)")
       ->type_name("ID");
-  verb->add_option("--level", options->level, "How much to ask (default: quick)")->type_name("LEVEL");
+  verb->add_option("--level", options->level, "quick (default), standard or thorough")->type_name("LEVEL");
   verb->add_option("--api-key-file", options->key_file, "File whose first line is the API key")->type_name("FILE");
   verb->add_option("--key-env", options->key_env, "Environment variable that holds the API key")
       ->type_name("NAME")
       ->excludes("--api-key-file");
   verb->add_option("--wait", options->wait, "Wait so long for a server that is still starting")->type_name("DURATION");
   verb->add_option("--evidence", options->evidence, "Folder for the raw bytes of failed exchanges")->type_name("DIR");
+  verb->add_option("--junit", options->junit, "Write JUnit XML there")->type_name("FILE");
+  verb->add_option("--baseline", options->baseline,
+                   "Compare the speed with that file; the first run that passes makes it")
+      ->type_name("FILE");
   add_common_options(*verb, session.common);
   verb->footer(
       "\nExit codes: 0 pass or degraded, 1 usage, 3 fail, 6 inconclusive, 130 interrupted\n"
       "\nExamples:\n  millwright smoke http://10.0.0.5:30000\n"
       "  millwright smoke http://localhost:8080/v1 --wait 10m --json\n"
+      "  millwright smoke http://10.0.0.5:8000 --level standard --junit smoke.xml\n"
+      "  millwright smoke http://10.0.0.5:8000 --baseline llm.json\n"
       "  millwright smoke https://llm.example.org/v1 --api-key-file ~/.llm-key");
   verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
 }

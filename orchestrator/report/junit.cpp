@@ -5,23 +5,19 @@
 
 #include "orchestrator/report/html.hpp"
 #include "orchestrator/report/html_text.hpp"
+#include "orchestrator/report/junit.hpp"
 #include "orchestrator/report/run_facts.hpp"
 
 namespace millwright {
 namespace {
 
-struct Case {
-  std::string suite, name, state, message;
-  double seconds = 0;
-};
-
-std::vector<Case> cases_of(const RunFacts& run) {
-  std::vector<Case> cases;
+std::vector<JunitCase> cases_of(const RunFacts& run) {
+  std::vector<JunitCase> cases;
   // The last go of a step is its result; what came before was repaired.
   std::map<std::pair<std::string, std::string>, std::size_t> last;
   for (const StepSpan& span : run.spans) {
-    const Case entry{span.host, span.step, span.state, span.summary,
-                     static_cast<double>(span.to_ms - span.from_ms) / 1000};
+    const JunitCase entry{span.host, span.step, span.state, span.summary,
+                          static_cast<double>(span.to_ms - span.from_ms) / 1000};
     const auto [found, added] = last.emplace(std::pair(span.host, span.step), cases.size());
     if (added) {
       cases.push_back(entry);
@@ -41,7 +37,7 @@ std::vector<Case> cases_of(const RunFacts& run) {
   return cases;
 }
 
-std::string case_xml(const Case& entry) {
+std::string case_xml(const JunitCase& entry) {
   std::string out = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", html(entry.suite),
                                 html(entry.name), entry.seconds);
   const std::string_view shade = tone(entry.state);
@@ -59,14 +55,14 @@ std::string case_xml(const Case& entry) {
 
 }  // namespace
 
-std::string junit_report(const std::vector<Event>& events, const Redactor& secrets) {
-  const RunFacts run = gather_run(events, secrets);
+std::string junit_xml(const std::string& name, const std::vector<JunitCase>& cases, double seconds,
+                      const std::string& started) {
   struct Suite {
     std::string cases;
     int tests = 0, failures = 0, errors = 0, skipped = 0;
   };
   std::map<std::string, Suite> suites;
-  for (const Case& entry : cases_of(run)) {
+  for (const JunitCase& entry : cases) {
     Suite& suite = suites[entry.suite];
     const std::string xml = case_xml(entry);
     suite.cases += xml;
@@ -76,15 +72,20 @@ std::string junit_report(const std::vector<Event>& events, const Redactor& secre
     suite.skipped += xml.find("<skipped ") != std::string::npos ? 1 : 0;
   }
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  out += fmt::format("<testsuites name=\"{}\" time=\"{:.3f}\">\n", html(run.playbook.empty() ? run.id : run.playbook),
-                     static_cast<double>(run.took_ms) / 1000);
+  out += fmt::format("<testsuites name=\"{}\" time=\"{:.3f}\">\n", html(name), seconds);
   for (const auto& [host, suite] : suites) {
     out += fmt::format(
         "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" timestamp=\"{}\">\n",
-        html(host.empty() ? "run" : host), suite.tests, suite.failures, suite.errors, suite.skipped, html(run.started));
+        html(host.empty() ? "run" : host), suite.tests, suite.failures, suite.errors, suite.skipped, html(started));
     out += suite.cases + "  </testsuite>\n";
   }
   return out + "</testsuites>\n";
+}
+
+std::string junit_report(const std::vector<Event>& events, const Redactor& secrets) {
+  const RunFacts run = gather_run(events, secrets);
+  return junit_xml(run.playbook.empty() ? run.id : run.playbook, cases_of(run), static_cast<double>(run.took_ms) / 1000,
+                   run.started);
 }
 
 }  // namespace millwright

@@ -70,11 +70,32 @@ std::string text_or_empty(const Value& parent, std::string_view key) {
   return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+}  // namespace
+
+void add_tool_call(const Value& call, std::vector<ToolCall>& tools, std::size_t at) {
+  constexpr std::size_t most_calls = 64, most_text = 65536;
+  if (!call.is_object() || at >= most_calls) return;
+  if (at >= tools.size()) tools.resize(at + 1);
+  const Value* function = member(call, "function");
+  if (function == nullptr || !function->is_object()) return;
+  for (const auto& [key, into] : {std::pair("name", &tools[at].name), std::pair("arguments", &tools[at].arguments)}) {
+    const Value* found = member(*function, key);
+    if (found == nullptr || found->is_null()) continue;
+    // Some servers send the arguments as an object: kept as text that says so when it is parsed.
+    *into +=
+        found->is_string() ? found->get<std::string>() : found->dump(-1, ' ', false, Value::error_handler_t::replace);
+    if (into->size() > most_text) into->resize(most_text);
+  }
+}
+
+namespace {
+
 void read_tool_calls(const Value& message, ChatReply& reply) {
   const Value* calls = member(message, "tool_calls");
   if (calls == nullptr || calls->is_null()) return;
   if (calls->is_array()) {
     reply.tool_calls = static_cast<int>(calls->size());
+    for (const Value& call : *calls) add_tool_call(call, reply.tools, reply.tools.size());
   } else {
     reply.surprises.push_back(wrong("choices[0].message.tool_calls", *calls, "a list"));
   }
@@ -217,25 +238,36 @@ ServerError find_error(const Value& document) {
   return error;
 }
 
-ChatReply read_chat_reply(std::string_view body) {
-  ChatReply reply;
+namespace {
+
+// The document when it is a reply at all; else what is wrong is in `reply`.
+std::optional<Value> read_document(std::string_view body, ChatReply& reply) {
   std::string why;
-  const std::optional<Value> document = parse_json(body, reply.surprises, why);
+  std::optional<Value> document = parse_json(body, reply.surprises, why);
   if (!document) {
     malformed(reply, why);
-    return reply;
+    return {};
   }
   if (!document->is_object()) {
     malformed(reply, wrong("the reply", *document, "an object"));
-    return reply;
+    return {};
   }
   if (const ServerError error = find_error(*document); error.found) {
     reply.problem_class = "error_in_200";
     reply.problem = error.message;
     reply.error_message = error.message;
     reply.error_type = error.type;
-    return reply;
+    return {};
   }
+  return document;
+}
+
+}  // namespace
+
+ChatReply read_chat_reply(std::string_view body) {
+  ChatReply reply;
+  const std::optional<Value> document = read_document(body, reply);
+  if (!document) return reply;
   reply.model = text_or_empty(*document, "model");
   reply.engine_hint = text_or_empty(*document, "system_fingerprint");
   read_usage(*document, reply);
@@ -258,6 +290,18 @@ ChatReply read_chat_reply(std::string_view body) {
     for (const std::string& surprise : reply.surprises) {
       if (starts_with(surprise, "choices[0].message.content")) reply.problem = surprise;
     }
+  }
+  return reply;
+}
+
+ChatReply read_completion_reply(std::string_view body) {
+  ChatReply reply;
+  const std::optional<Value> document = read_document(body, reply);
+  if (!document) return reply;
+  read_usage(*document, reply);
+  if (const Value* choice = first_choice(*document, reply)) {
+    reply.content = read_text_field(*choice, "text", "choices[0]", reply.surprises);
+    reply.finish_reason = read_finish_reason(*choice, reply.surprises);
   }
   return reply;
 }

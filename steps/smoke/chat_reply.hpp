@@ -30,6 +30,10 @@ struct TokenLogprob {
   std::optional<double> logprob;  // nothing: null, NaN or no number
 };
 
+struct ToolCall {
+  std::string name, arguments;  // arguments: JSON as text, as the API has it
+};
+
 struct ChatReply {
   // What makes the whole reply unreadable or an error: a name of classes.yml (malformed_response, error_in_200), else
   // empty. `problem` says what it is.
@@ -41,6 +45,7 @@ struct ChatReply {
   std::string reasoning_name;  // the name it came under
   std::string finish_reason;   // empty: null or absent
   int tool_calls = 0;
+  std::vector<ToolCall> tools;  // those of tool_calls that are objects
   std::optional<std::int64_t> prompt_tokens;
   std::optional<std::int64_t> completion_tokens;
   bool has_usage = false;
@@ -70,6 +75,9 @@ struct ChatReply {
 // The body of /v1/chat/completions, with whatever status.
 ChatReply read_chat_reply(std::string_view body);
 
+// The body of /v1/completions: the text of the first choice as content.
+ChatReply read_completion_reply(std::string_view body);
+
 // JSON out of bytes that may be anything: invalid UTF-8 is replaced (and named), nesting deeper than 100 is refused,
 // NaN and Infinity as Python servers write them are read as null (and named). Nothing: no JSON, `why` says so.
 std::optional<Value> parse_json(std::string_view bytes, std::vector<std::string>& surprises, std::string& why);
@@ -87,6 +95,8 @@ TextField read_text_field(const Value& parent, std::string_view key, std::string
                           std::vector<std::string>& surprises);
 void read_usage(const Value& document, ChatReply& reply);
 void read_logprobs(const Value& choice, ChatReply& reply);
+// Adds one element of a tool_calls list to the call at index `at`: streams send name and arguments in pieces.
+void add_tool_call(const Value& call, std::vector<ToolCall>& tools, std::size_t at);
 std::string read_finish_reason(const Value& choice, std::vector<std::string>& surprises);
 // Sets reply.reasoning from whichever name has text.
 void read_reasoning(const Value& message, std::string_view path, ChatReply& reply);

@@ -116,7 +116,14 @@ void ChatStream::take_delta(const Value& choice) {
       append(reply_.reasoning, piece.reasoning);
       if (!piece.reasoning_name.empty()) reply_.reasoning_name = piece.reasoning_name;
       if (const auto calls = delta->find("tool_calls"); calls != delta->end() && calls->is_array()) {
-        reply_.tool_calls = std::max(reply_.tool_calls, static_cast<int>(calls->size()));
+        for (const Value& call : *calls) {
+          const auto index = call.is_object() ? call.find("index") : call.end();
+          const bool numbered = call.is_object() && index != call.end() && index->is_number_unsigned();
+          const std::size_t at = numbered ? index->get<std::size_t>() : 0;
+          add_tool_call(call, reply_.tools, at);
+        }
+        reply_.tool_calls =
+            std::max({reply_.tool_calls, static_cast<int>(calls->size()), static_cast<int>(reply_.tools.size())});
       }
       for (std::string& surprise : piece.surprises) surprises.push_back(std::move(surprise));
     }

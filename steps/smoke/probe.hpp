@@ -17,6 +17,8 @@ class Probe {
   virtual std::string title() const = 0;  // for people
   // Must return within the session's deadlines. A failed exchange is kept as evidence before it returns.
   virtual ProbeReport run(SmokeSession& session) const = 0;
+  // Runs also after a probe that failed, to say more about why.
+  virtual bool explains() const { return false; }
 };
 
 // All of them by name; nullptr for a name that does not exist.
@@ -29,6 +31,16 @@ std::unique_ptr<Probe> make_known_answers_probe();
 std::unique_ptr<Probe> make_prose_probe();
 std::unique_ptr<Probe> make_stream_probe();
 std::unique_ptr<Probe> make_logprobs_probe();
+std::unique_ptr<Probe> make_thinking_probe();
+std::unique_ptr<Probe> make_raw_twin_probe();
+std::unique_ptr<Probe> make_tools_probe();
+std::unique_ptr<Probe> make_needle_probe();
+std::unique_ptr<Probe> make_needle_long_probe();
+std::unique_ptr<Probe> make_repeat_probe();
+std::unique_ptr<Probe> make_repeat_lengths_probe();
+std::unique_ptr<Probe> make_parallel_probe();
+std::unique_ptr<Probe> make_recheck_probe();
+std::unique_ptr<Probe> make_metrics_probe();
 
 // Sets verdict and class of a probe from a finding, by the class's row in classes.yml, and its summary.
 void conclude(ProbeReport& report, const SmokeRules& rules, const Finding& finding);

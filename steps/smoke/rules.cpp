@@ -58,6 +58,10 @@ SmokeThresholds read_thresholds(const Value& row) {
   row.at("common_words").get_to(t.common_words);
   row.at("common_min_words").get_to(t.common_min_words);
   row.at("logprob_max").get_to(t.logprob_max);
+  row.at("draft_acceptance").get_to(t.draft_acceptance);
+  row.at("baseline_speed").get_to(t.baseline_speed);
+  row.at("baseline_first_token").get_to(t.baseline_first_token);
+  row.at("baseline_grace_seconds").get_to(t.baseline_grace_seconds);
   return t;
 }
 
@@ -65,6 +69,7 @@ void read_questions(const Value& row, SmokeRules& rules) {
   row.at("needed").get_to(rules.needed);
   row.at("max_tokens").get_to(rules.answer_tokens);
   row.at("thinking_max_tokens").get_to(rules.thinking_tokens);
+  row.at("long_thinking_max_tokens").get_to(rules.long_thinking_tokens);
   for (const Value& question : row.at("questions")) {
     rules.questions.push_back(
         {question.at("id").get<std::string>(), question.at("ask").get<std::string>(), strings(question, "expect")});
@@ -87,6 +92,15 @@ SmokeRules read_probes(const Value& file) {
   read_questions(file.at("known_answers"), rules);
   file.at("prose").at("ask").get_to(rules.prose_ask);
   file.at("prose").at("max_tokens").get_to(rules.prose_tokens);
+  file.at("raw_twin").at("prompt").get_to(rules.raw_prompt);
+  file.at("raw_twin").at("max_tokens").get_to(rules.raw_tokens);
+  file.at("tools").at("ask").get_to(rules.tools_ask);
+  file.at("tools").at("max_tokens").get_to(rules.tools_tokens);
+  file.at("needle").at("tokens").get_to(rules.needle_tokens);
+  file.at("needle").at("tokens_per_word").get_to(rules.tokens_per_word);
+  file.at("repeat").at("words").get_to(rules.repeat_words);
+  file.at("repeat").at("times").get_to(rules.repeats);
+  file.at("parallel").at("requests").get_to(rules.parallel_requests);
   for (const Value& row : file.at("decisions")) rules.decisions.push_back(read_decision(row));
   for (const auto& [name, list] : file.at("markers").items()) {
     rules.markers[name] = list.get<std::vector<std::string>>();

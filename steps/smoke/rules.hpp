@@ -37,7 +37,8 @@ class SymptomClasses {
 
 struct SmokeThresholds {
   double tail_repetition = 0, repetition = 0, script_switches = 0, foreign_letters = 0, distinct_words = 0,
-         common_words = 0, logprob_max = 0;
+         common_words = 0, logprob_max = 0, draft_acceptance = 0, baseline_speed = 0, baseline_first_token = 0,
+         baseline_grace_seconds = 0;
   std::size_t tail_min_characters = 0, character_run = 0, word_characters = 0, script_min_letters = 0,
               distinct_min_words = 0, common_min_words = 0;
 };
@@ -66,9 +67,18 @@ struct SmokeRules {
   int first_token_tokens = 0;
   std::vector<KnownQuestion> questions;
   int needed = 0;
-  int answer_tokens = 0, thinking_tokens = 0;
+  int answer_tokens = 0, thinking_tokens = 0, long_thinking_tokens = 0;
   std::string prose_ask;
   int prose_tokens = 0;
+  std::string raw_prompt;
+  int raw_tokens = 0;
+  std::string tools_ask;
+  int tools_tokens = 0;
+  std::vector<std::int64_t> needle_tokens;  // lengths of the texts, rising
+  double tokens_per_word = 0;               // of filler text, before the server has counted
+  std::size_t repeat_words = 0;
+  int repeats = 0;
+  int parallel_requests = 0;
   std::vector<EmptyDecision> decisions;
   std::map<std::string, std::vector<std::string>, std::less<>> markers;
 

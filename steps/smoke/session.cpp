@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 #include "orchestrator/base/text.hpp"
 #include "steps/smoke/chat_stream.hpp"
@@ -170,7 +172,12 @@ std::string SmokeSession::chat_body(const ChatCall& call) const {
     body["logprobs"] = true;
     body["top_logprobs"] = 3;
   }
-  if (thinking_off) body["chat_template_kwargs"] = {{"enable_thinking", false}};
+  if (call.think || thinking_off) body["chat_template_kwargs"] = {{"enable_thinking", call.think}};
+  if (!call.tools.is_null()) {
+    body["tools"] = call.tools;
+    body["tool_choice"] = "auto";
+  }
+  if (!call.response_format.is_null()) body["response_format"] = call.response_format;
   return body.dump(-1, ' ', false, Value::error_handler_t::replace);
 }
 
@@ -182,6 +189,45 @@ Milliseconds SmokeSession::patience(const ChatCall& call) const {
 }
 
 ChatOutcome SmokeSession::chat(const ChatCall& call) {
+  ChatOutcome outcome = exchange(call);
+  learn(outcome);
+  return outcome;
+}
+
+std::vector<ChatOutcome> SmokeSession::chat_together(const std::vector<ChatCall>& calls) {
+  std::vector<ChatOutcome> outcomes(calls.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    threads.emplace_back([this, &calls, &outcomes, i] { outcomes[i] = std::as_const(*this).exchange(calls[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < calls.size(); ++i) learn(outcomes[i]);
+  return outcomes;
+}
+
+ChatOutcome SmokeSession::complete(const std::string& prompt, int max_tokens) {
+  HttpRequest post = request("POST", base_ + "/completions", rules_.request_timeout);
+  post.headers["Content-Type"] = "application/json";
+  Value body = {{"prompt", prompt}, {"max_tokens", max_tokens}, {"temperature", 0}};
+  if (!server.model.empty()) body["model"] = server.model;
+  post.body = body.dump(-1, ' ', false, Value::error_handler_t::replace);
+  ChatOutcome outcome;
+  auto response = http_.send(post);
+  outcome.raw = raw_request(post);
+  if (!response) {
+    outcome.trouble = judge_transport(response.error());
+    outcome.unreached = true;
+    return outcome;
+  }
+  outcome.status = response->status;
+  outcome.raw += raw_response(*response, rules_.kept_bytes);
+  outcome.trouble = judge_response(post, *response, answered);
+  if (!outcome.trouble) outcome.reply = read_completion_reply(response->body);
+  if (!outcome.reply.problem_class.empty()) outcome.trouble = {outcome.reply.problem_class, outcome.reply.problem};
+  return outcome;
+}
+
+ChatOutcome SmokeSession::exchange(const ChatCall& call) const {
   HttpRequest post = request("POST", base_ + "/chat/completions", patience(call));
   post.headers["Content-Type"] = "application/json";
   post.body = chat_body(call);
@@ -202,26 +248,32 @@ ChatOutcome SmokeSession::chat(const ChatCall& call) {
   outcome.seconds = seconds_between(start, clock_.steady());
   outcome.raw = raw_request(post);
   if (!response) {
+    outcome.unreached = true;
     outcome.trouble = judge_transport(response.error());
     outcome.raw += "no response: " + response.error().message;
     return outcome;
   }
-  reachable = true;
   outcome.status = response->status;
   outcome.raw += raw_response(*response, rules_.kept_bytes);
   const bool ended_by_us = call.stream && !want_more;
   if (!ended_by_us) outcome.trouble = judge_response(post, *response, answered);
-  if (response->status < 200 || response->status >= 300) {
-    ChatReply error = read_chat_reply(response->body);
+  if (ended_by_us) response->complete = true;
+  receive(call, *response, stream, outcome);
+  return outcome;
+}
+
+void SmokeSession::receive(const ChatCall& call, const HttpResponse& response, ChatStream& stream,
+                           ChatOutcome& outcome) const {
+  if (response.status < 200 || response.status >= 300) {
+    ChatReply error = read_chat_reply(response.body);
     outcome.reply.error_message = error.error_message;
-    return outcome;
+    return;
   }
   if (call.stream) {
-    const bool whole = response->complete || ended_by_us;
-    outcome.reply = stream.finish(whole ? ChatStream::Ending::whole : ChatStream::Ending::cut);
+    outcome.reply = stream.finish(response.complete ? ChatStream::Ending::whole : ChatStream::Ending::cut);
     if (outcome.trouble.symptom_class == "cut_response") outcome.trouble = {"stream_cut", outcome.trouble.what};
   } else {
-    outcome.reply = read_chat_reply(response->body);
+    outcome.reply = read_chat_reply(response.body);
     // Some servers close without ending the body; what arrived may still be whole.
     if (outcome.trouble.symptom_class == "cut_response" && outcome.reply.problem_class.empty()) {
       outcome.reply.surprises.push_back("the connection was cut after the last byte of the reply");
@@ -231,12 +283,17 @@ ChatOutcome SmokeSession::chat(const ChatCall& call) {
   if (!outcome.trouble && !outcome.reply.problem_class.empty()) {
     outcome.trouble = {outcome.reply.problem_class, outcome.reply.problem};
   }
-  if (!outcome.trouble) answered = true;
-  if (!outcome.trouble && outcome.reply.completion_tokens.value_or(0) > 0) {
+}
+
+void SmokeSession::learn(const ChatOutcome& outcome) {
+  if (!outcome.unreached) reachable = true;
+  if (outcome.trouble) return;
+  answered = true;
+  if (outcome.reply.reasoning.has_text()) thinks = true;
+  if (outcome.reply.completion_tokens.value_or(0) > 0) {
     const double each = outcome.seconds / static_cast<double>(*outcome.reply.completion_tokens);
     slowest_token_seconds_ = std::max(slowest_token_seconds_, each);
   }
-  return outcome;
 }
 
 }  // namespace millwright

@@ -3,12 +3,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "steps/smoke/chat_reply.hpp"
 #include "steps/smoke/judge.hpp"
 #include "steps/smoke/smoke.hpp"
 
 namespace millwright {
+
+class ChatStream;
 
 struct ChatCall {
   std::string name;  // for evidence: "known_answers-capital"
@@ -17,7 +20,10 @@ struct ChatCall {
   bool stream = false;
   bool include_usage = false;
   bool logprobs = false;
-  bool first = false;  // the first request: its own timeout
+  bool first = false;     // the first request: its own timeout
+  bool think = false;     // ask for thinking, whatever the session has switched off
+  Value tools;            // list of tool definitions; null: none
+  Value response_format;  // null: none
 };
 
 struct ChatOutcome {
@@ -25,6 +31,7 @@ struct ChatOutcome {
   Finding trouble;  // transport, HTTP status or an unreadable reply; nothing when the reply can be judged
   int status = 0;   // 0: no response
   double seconds = 0;
+  bool unreached = false;                    // no response at all
   std::optional<double> first_text_seconds;  // streams only
   std::string raw;                           // request and response as evidence
 };
@@ -45,6 +52,10 @@ class SmokeSession {
   const std::vector<KnownQuestion>& questions() const;
 
   ChatOutcome chat(const ChatCall& call);
+  // All at once, each from a thread of its own; outcomes in the order of the calls.
+  std::vector<ChatOutcome> chat_together(const std::vector<ChatCall>& calls);
+  // /v1/completions: the text goes to the model without a chat template. The answer is in reply.content.
+  ChatOutcome complete(const std::string& prompt, int max_tokens);
   GetOutcome get(const std::string& path_after_v1, Milliseconds timeout);
   GetOutcome get_root(const std::string& path, Milliseconds timeout);  // beside /v1
   // Keeps raw bytes; returns the name to show, empty when nobody keeps.
@@ -56,6 +67,8 @@ class SmokeSession {
   bool answered = false;      // a chat got a 200 before
   bool reachable = false;     // anything answered before
   bool thinking_off = false;  // ask for no thinking: the model thinks by itself
+  bool thinks = false;        // an answer came with reasoning
+  Finding failed;             // of the first probe that did not pass
   std::optional<double> first_token_seconds;
   std::optional<double> tokens_per_second;
   // The plain reply to the first question, for comparison with the streamed one.
@@ -67,6 +80,10 @@ class SmokeSession {
   HttpRequest request(const std::string& method, const std::string& url, Milliseconds timeout) const;
   GetOutcome get_url(const std::string& url, Milliseconds timeout);
   std::string chat_body(const ChatCall& call) const;
+  // One exchange; changes nothing of the session, so that several may run at once.
+  ChatOutcome exchange(const ChatCall& call) const;
+  void receive(const ChatCall& call, const HttpResponse& response, ChatStream& stream, ChatOutcome& outcome) const;
+  void learn(const ChatOutcome& outcome);
   Finding judge_transport(const Error& error) const;
 
   HttpClient& http_;

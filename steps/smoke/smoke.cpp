@@ -102,9 +102,10 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
   for (const std::string& name : level->second) {
     const Probe* probe = find_probe(name);
     if (probe == nullptr) throw std::logic_error("unknown probe " + name);
+    if (probe->explains() && failed.empty()) continue;
     if (session.stopped()) report.cancelled = true;
     ProbeReport result;
-    if (report.cancelled || !failed.empty()) {
+    if (report.cancelled || (!failed.empty() && !probe->explains())) {
       result = skipped(*probe, report.cancelled ? "no time left" : "after " + failed);
     } else {
       if (options.on_start) options.on_start(probe->title());
@@ -115,7 +116,10 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
         result = skipped(*probe, "interrupted");
       }
       // Without an answer to judge, what follows can only repeat the finding.
-      if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) failed = probe->title();
+      if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) {
+        failed = probe->title();
+        session.failed = {result.symptom_class, result.summary};
+      }
     }
     if (options.on_probe) options.on_probe(result);
     report.probes.push_back(std::move(result));

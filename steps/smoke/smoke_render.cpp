@@ -1,6 +1,7 @@
 // The report as JSON and as lines of a terminal.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "orchestrator/base/units.hpp"
@@ -26,6 +27,15 @@ Value probe_json(const ProbeReport& probe) {
                {"tokens", probe.tokens ? Value(*probe.tokens) : Value()},
                {"notes", Value::array()},
                {"exchanges", Value::array()}};
+  // The exchange that decided: the first that shows the finding, else the first.
+  auto deciding = std::find_if(probe.exchanges.begin(), probe.exchanges.end(), [&](const Exchange& exchange) {
+    return !probe.symptom_class.empty() && exchange.symptom_class == probe.symptom_class;
+  });
+  if (deciding == probe.exchanges.end()) deciding = probe.exchanges.begin();
+  const bool asked = deciding != probe.exchanges.end();
+  out["expected"] = asked ? text_or_null(deciding->expected) : Value();
+  out["got"] = asked ? text(deciding->got) : Value();
+  out["evidence"] = asked ? text_or_null(deciding->evidence) : Value();
   for (const std::string& note : probe.notes) out["notes"].push_back(text(note));
   for (const Exchange& exchange : probe.exchanges) {
     out["exchanges"].push_back({{"asked", text(exchange.asked)},

@@ -17,9 +17,10 @@ int count_tokens(const ReplayAnswer& answer) {
   return words;
 }
 
-Value usage_of(const ReplayAnswer& answer) {
+Value usage_of(const ReplayAnswer& answer, const ReplayRequest& request) {
   const int tokens = count_tokens(answer);
-  return {{"prompt_tokens", 20}, {"completion_tokens", tokens}, {"total_tokens", 20 + tokens}};
+  const int prompt = 10 + static_cast<int>(split(request.ask(), ' ').size() * 13 / 10);  // as English text has
+  return {{"prompt_tokens", prompt}, {"completion_tokens", tokens}, {"total_tokens", prompt + tokens}};
 }
 
 std::string reasoning_name(const std::string& engine) { return engine == "vllm" ? "reasoning" : "reasoning_content"; }
@@ -40,7 +41,7 @@ ReplayReply plain_chat(const std::string& engine, const ReplayAnswer& answer, co
   if (engine == "sglang") choice["matched_stop"] = nullptr;
   if (request.flag("logprobs")) choice["logprobs"] = logprobs_of(answer);
   Value body = {{"id", "chatcmpl-1"},        {"object", "chat.completion"}, {"created", 1796000000},
-                {"model", "replayed-model"}, {"choices", {choice}},         {"usage", usage_of(answer)}};
+                {"model", "replayed-model"}, {"choices", {choice}},         {"usage", usage_of(answer, request)}};
   if (engine == "llama.cpp") body["system_fingerprint"] = "b11669-replay";
   return json_reply(body);
 }
@@ -62,6 +63,32 @@ void add_deltas(std::vector<ReplayPiece>& pieces, const std::string& name, const
   }
 }
 
+// As engines stream a call: its name first, the arguments in pieces.
+void add_tool_deltas(std::vector<ReplayPiece>& pieces, const Value& calls) {
+  if (!calls.is_array()) return;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Value& function = calls[i].at("function");
+    const auto piece = [&](const Value& part) {
+      const Value call = {{"index", i}, {"id", "call_1"}, {"type", "function"}, {"function", part}};
+      pieces.push_back({sse(chunk_of({{"tool_calls", {call}}}, nullptr)), Milliseconds(0)});
+    };
+    piece({{"name", function.at("name")}, {"arguments", ""}});
+    const auto arguments = function.at("arguments").get<std::string>();
+    for (std::size_t at = 0; at < arguments.size(); at += 5) piece({{"arguments", arguments.substr(at, 5)}});
+  }
+}
+
+// What a question of one of the deeper probes asks back: a code word of the prompt.
+std::string echo_of(const std::string& ask) {
+  for (const std::string mark : {"The code word is ", "Repeat this exactly: "}) {
+    const std::size_t at = ask.find(mark);
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + mark.size();
+    return ask.substr(begin, ask.find_first_of(". \n", begin) - begin);
+  }
+  return {};
+}
+
 ReplayReply streamed_chat(const std::string& engine, const ReplayAnswer& answer, const ReplayRequest& request) {
   ReplayReply reply;
   reply.content_type = "text/event-stream";
@@ -69,10 +96,11 @@ ReplayReply streamed_chat(const std::string& engine, const ReplayAnswer& answer,
   reply.pieces.push_back({sse(chunk_of({{"role", "assistant"}, {"content", nullptr}}, nullptr)), Milliseconds(0)});
   add_deltas(reply.pieces, reasoning_name(engine), answer.reasoning);
   add_deltas(reply.pieces, "content", answer.content);
+  add_tool_deltas(reply.pieces, answer.tool_calls);
   reply.pieces.push_back({sse(chunk_of(Value::object(), answer.finish)), Milliseconds(0)});
   const Value options = request.json.value("stream_options", Value::object());
   if (options.value("include_usage", false)) {
-    reply.pieces.push_back({sse({{"choices", Value::array()}, {"usage", usage_of(answer)}}), Milliseconds(0)});
+    reply.pieces.push_back({sse({{"choices", Value::array()}, {"usage", usage_of(answer, request)}}), Milliseconds(0)});
   }
   reply.pieces.push_back({"data: [DONE]\n\n", Milliseconds(0)});
   return reply;
@@ -113,15 +141,31 @@ ReplayReply error_reply(int status, const std::string& message, const std::strin
 
 std::string sse(const Value& chunk) { return "data: " + chunk.dump() + "\n\n"; }
 
+ReplayAnswer tool_answer(const std::string& name, const std::string& arguments) {
+  ReplayAnswer answer;
+  answer.finish = "tool_calls";
+  answer.tool_calls = {
+      {{"id", "call_1"}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}}};
+  return answer;
+}
+
 ReplayAnswer healthy_answer(const ReplayRequest& request) {
   const std::string ask = request.ask();
   const auto says = [&](const char* word) { return ask.find(word) != std::string::npos; };
   ReplayAnswer answer;
+  if (const std::string echo = echo_of(ask); !echo.empty()) {
+    answer.content = echo;
+    return answer;
+  }
+  if (request.json.contains("tools")) return tool_answer("get_weather", R"({"city": "Paris"})");
+  if (request.json.contains("response_format")) {
+    answer.content = R"({"capital": "Paris"})";
+    return answer;
+  }
   answer.content = says("France")     ? "Paris"
                    : says("sky")      ? "Blue."
                    : says("opposite") ? "The opposite of hot is cold."
                    : says("meow")     ? "A cat."
-                   : says("maple")    ? "maple-cedar-17"
                    : says("hello")    ? "Hello! How can I help you today?"
                                       : "People like the sea because it is never the same twice. The light on the "
                                         "water changes with every hour, and the sound of the waves is a rest for the "

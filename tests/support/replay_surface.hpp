@@ -21,8 +21,10 @@ struct ReplayAnswer {
 };
 using ReplayModel = std::function<ReplayAnswer(const ReplayRequest&)>;
 
-// Right answers to the questions of probes.yml, a paragraph otherwise.
+// Right answers to the questions of probes.yml, code words given back, the tool called, JSON for a schema, a paragraph
+// otherwise.
 ReplayAnswer healthy_answer(const ReplayRequest& request);
+ReplayAnswer tool_answer(const std::string& name, const std::string& arguments);
 // The same content to everything.
 ReplayModel always(Value content, std::string finish = "stop", std::optional<int> tokens = {},
                    Value reasoning = nullptr);

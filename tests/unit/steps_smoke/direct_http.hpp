@@ -14,6 +14,7 @@ class DirectHttp final : public HttpClient {
   DirectHttp(ReplayBehaviour behaviour, ManualClock& clock) : behaviour_(std::move(behaviour)), clock_(clock) {}
 
   Result<HttpResponse> send(const HttpRequest& request) override {
+    const Lock lock(mutex_);
     requests.push_back(request);
     ReplayRequest seen;
     seen.method = request.method;
@@ -63,6 +64,7 @@ class DirectHttp final : public HttpClient {
 
   ReplayBehaviour behaviour_;
   ManualClock& clock_;
+  Mutex mutex_;
 };
 
 }  // namespace millwright

@@ -45,6 +45,34 @@ TEST(RunSmoke, EveryCaseGetsItsVerdictAndClass) {
   }
 }
 
+TEST(RunSmoke, EveryDeepCaseGetsItsVerdictAndClass) {
+  for (const SmokeCase& c : deep_smoke_cases()) {
+    SmokeOptions options;
+    options.level = c.level;
+    const SmokeReport report = run(c.behaviour, options);
+    EXPECT_EQ(to_string(report.verdict), c.verdict) << c.name << "\n" << to_json(report).dump(1);
+    EXPECT_EQ(report.symptom_class, c.symptom_class) << c.name;
+    if (c.probe.empty()) continue;
+    ASSERT_NE(decisive(report), nullptr) << c.name;
+    EXPECT_EQ(decisive(report)->name, c.probe) << c.name;
+  }
+}
+
+TEST(RunSmoke, TheRawTwinTellsAParserFromAModel) {
+  for (const bool sane : {true, false}) {
+    const ReplayBehaviour chat = engine_surface("vllm", always(nullptr, "stop", 64));
+    const ReplayBehaviour server = [&](const ReplayRequest& request) {
+      if (request.path != "/v1/completions") return chat(request);
+      return json_reply({{"choices", {{{"text", sane ? " Paris, a city in" : ""}, {"finish_reason", "length"}}}}});
+    };
+    const SmokeReport report = run(server);
+    EXPECT_EQ(report.symptom_class, "null_content");
+    EXPECT_EQ(report.probes.at(3).name, "raw_twin");
+    const char* words = sane ? "parser is at fault" : "weights or a kernel";
+    EXPECT_NE(report.probes.at(3).summary.find(words), std::string::npos) << report.probes.at(3).summary;
+  }
+}
+
 TEST(RunSmoke, TheFoundingCaseReadsAsAStory) {
   for (const SmokeCase& c : smoke_cases()) {
     if (c.symptom_class != "immediate_eos_null") continue;
@@ -56,6 +84,8 @@ TEST(RunSmoke, TheFoundingCaseReadsAsAStory) {
         "ready              pass          sglang 0.5.9, replayed-model, 32768 tokens  (0 ms)\n"
         "first token        pass          0.0 s, without text\n"
         "known answers      FAIL          5 of 5 show it: content null, reasoning null, stop after 2 tokens  (0 ms)\n"
+        "raw completion     skipped       not offered by this server\n"
+        "thinking           skipped       after known answers\n"
         "prose              skipped       after known answers\n"
         "streaming          skipped       after known answers\n"
         "log-probabilities  skipped       after known answers\n"
@@ -178,7 +208,7 @@ TEST(RunSmoke, AShortContextIsDegraded) {
 
 TEST(RunSmoke, QuestionsCanBeReplaced) {
   SmokeOptions options;
-  options.questions = {{"1", "Say maple", {"maple"}}};
+  options.questions = {{"1", "Repeat this exactly: maple", {"maple"}}};
   EXPECT_EQ(run(engine_surface("vllm", healthy_answer), options).verdict, VerdictKind::pass);
 }
 
@@ -190,7 +220,7 @@ TEST(SmokeJson, HasWhatScriptsNeed) {
   EXPECT_EQ(json.at("first_remedy"), "a newer engine version");
   EXPECT_EQ(json.at("server").at("engine"), "sglang");
   EXPECT_EQ(json.at("server").at("version"), "0.5.9");
-  EXPECT_EQ(json.at("probes").size(), 6u);
+  EXPECT_EQ(json.at("probes").size(), 8u);
   EXPECT_EQ(json.at("probes").at(2).at("exchanges").size(), 5u);
 }
 

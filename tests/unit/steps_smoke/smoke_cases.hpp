@@ -15,8 +15,11 @@ struct SmokeCase {
   std::string verdict;        // "pass", "fail", ...
   std::string symptom_class;  // empty on pass
   std::string probe;          // the probe that finds it; empty on pass
+  std::string level = "quick";
 };
 
 std::vector<SmokeCase> smoke_cases();
+// Those that only a deeper level finds: long prompts, repeats, parallel requests, tools.
+std::vector<SmokeCase> deep_smoke_cases();
 
 }  // namespace millwright

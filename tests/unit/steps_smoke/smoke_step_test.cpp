@@ -85,7 +85,7 @@ TEST(SmokeStep, AHealthyServerPassesThroughTheTunnel) {
   EXPECT_EQ(outcome->verdict->kind, VerdictKind::pass);
   EXPECT_EQ(context.memory_node.opened, "127.0.0.1:8080");
   EXPECT_EQ(context.asked().requests.front().url, "http://127.0.0.1:43121/v1/models");
-  EXPECT_EQ(context.probes.size(), 6u);
+  EXPECT_EQ(context.probes.size(), 7u);
   EXPECT_TRUE(context.kept.empty());
   EXPECT_EQ(outcome->outputs.at("verdict"), "pass");
 }

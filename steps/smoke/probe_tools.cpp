@@ -1,0 +1,96 @@
+// P8: one tool, asked for plainly and as a stream. A call must arrive as a call: not as text, not as thinking, its
+// arguments JSON. A model that does not call is let pass: whether it should is not the server's matter.
+#include <fmt/format.h>
+
+#include "steps/smoke/probe.hpp"
+
+namespace millwright {
+namespace {
+
+Value weather_tool() {
+  return Value::array({{{"type", "function"},
+                        {"function",
+                         {{"name", "get_weather"},
+                          {"description", "Current weather of a city"},
+                          {"parameters",
+                           {{"type", "object"},
+                            {"properties", {{"city", {{"type", "string"}}}}},
+                            {"required", Value::array({"city"})}}}}}}});
+}
+
+bool has_markup(const SmokeRules& rules, const TextField& field) {
+  return !find_marker(field.text, rules.marker_list("tool_markup")).empty();
+}
+
+Finding judge_call(const ToolCall& call) {
+  if (call.name != "get_weather")
+    return {"tool_call_shape", fmt::format("calls '{}', which was not offered", call.name)};
+  const Value arguments = Value::parse(call.arguments, nullptr, false);
+  if (arguments.is_discarded())
+    return {"tool_call_shape", "the arguments are no JSON: " + call.arguments.substr(0, 80)};
+  if (!arguments.is_object())
+    return {"tool_call_shape", "the arguments are no object: " + call.arguments.substr(0, 80)};
+  return {};
+}
+
+// Nothing and no call: the model chose to answer by itself.
+Finding judge_tools(const SmokeRules& rules, const ChatReply& reply) {
+  if (reply.tool_calls > 0) return judge_call(reply.tools.empty() ? ToolCall{} : reply.tools.front());
+  if (has_markup(rules, reply.reasoning)) return {"tool_call_in_reasoning", "the call came as thinking"};
+  if (has_markup(rules, reply.content)) return {"tool_call_unparsed", "the call came as text"};
+  if (reply.finish_reason == "tool_calls") return {"tool_call_unparsed", "finished for a call, but none is there"};
+  return judge_reply(rules, reply, TextKind::answer);
+}
+
+class ToolsProbe final : public Probe {
+ public:
+  std::string name() const override { return "tools"; }
+  std::string title() const override { return "tool call"; }
+
+  ProbeReport run(SmokeSession& session) const override {
+    ProbeReport report;
+    ChatCall call;
+    call.name = name();
+    call.ask = session.rules().tools_ask;
+    call.max_tokens = session.rules().tools_tokens;
+    call.tools = weather_tool();
+    const ChatOutcome plain = session.chat(call);
+    if (plain.status >= 400 && plain.status < 500) {
+      report.summary = "not offered: " + plain.reply.error_message;
+      return report;
+    }
+    Finding finding = plain.trouble ? plain.trouble : judge_tools(session.rules(), plain.reply);
+    record(report, session, call, plain, finding).expected = "a call of get_weather";
+    if (!finding && plain.reply.tool_calls == 0) {
+      report.summary = "the model answered without a call";
+      return report;
+    }
+    if (!finding) finding = as_stream(session, call, report);
+    conclude(report, session.rules(), finding);
+    if (!finding) report.summary = "called, plainly and as a stream";
+    return report;
+  }
+
+ private:
+  static Finding as_stream(SmokeSession& session, ChatCall call, ProbeReport& report) {
+    call.name += "-stream";
+    call.stream = true;
+    const ChatOutcome outcome = session.chat(call);
+    Finding finding = outcome.trouble;
+    if (!finding && outcome.reply.tool_calls == 0) {
+      finding = {"tool_call_stream_only", "plainly a call, as a stream none: " + describe_reply(outcome.reply)};
+    }
+    if (!finding) {
+      finding = judge_tools(session.rules(), outcome.reply);
+      if (finding) finding.symptom_class = "tool_call_stream_only";
+    }
+    record(report, session, call, outcome, finding).expected = "a call of get_weather, as a stream";
+    return finding;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Probe> make_tools_probe() { return std::make_unique<ToolsProbe>(); }
+
+}  // namespace millwright

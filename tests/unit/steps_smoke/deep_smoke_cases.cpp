@@ -1,0 +1,171 @@
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "smoke_cases.hpp"
+#include "tests/support/replay_surface.hpp"
+
+namespace millwright {
+namespace {
+
+constexpr const char* kRun = "!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!";
+
+bool is_long(const ReplayRequest& request, std::size_t characters) { return request.ask().size() > characters; }
+bool in_parallel(const ReplayRequest& request) {
+  return request.ask().rfind("Repeat this exactly: ", 0) == 0 &&
+         request.ask().find("maple-cedar-17") == std::string::npos;
+}
+bool with_tools(const ReplayRequest& request) { return request.json.contains("tools"); }
+
+using Picker = std::function<bool(const ReplayRequest&)>;
+ReplayModel healthy_but(Picker when, ReplayModel then) {
+  return [=](const ReplayRequest& request) { return when(request) ? then(request) : healthy_answer(request); };
+}
+
+void add_passing(std::vector<SmokeCase>& cases) {
+  const auto pass = [&](const char* name, const char* engine, ReplayModel model) {
+    cases.push_back({name, engine_surface(engine, std::move(model)), "pass", "", "", "thorough"});
+  };
+  pass("healthy llama.cpp, thorough", "llama.cpp", healthy_answer);
+  pass("healthy vllm, thorough", "vllm", healthy_answer);
+  pass("healthy sglang, thorough", "sglang", healthy_answer);
+  pass("never finds a word in a text", "vllm",
+       healthy_but([](const ReplayRequest& r) { return is_long(r, 5000); }, always("I do not see one in this text.")));
+  pass("calls no tool", "vllm", healthy_but(with_tools, always("I cannot look up the weather, sorry.")));
+  pass("has no tools", "vllm",
+       healthy_but(with_tools, instead(error_reply(400, "\"auto\" tool choice requires --enable-auto-tool-choice",
+                                                   "BadRequestError", false))));
+  pass("knows no schemas", "vllm",
+       healthy_but([](const ReplayRequest& r) { return r.json.contains("response_format"); },
+                   instead(error_reply(400, "response_format is not supported", "x", false))));
+  pass("takes a few at once and refuses the rest", "vllm",
+       healthy_but([](const ReplayRequest& r) { return in_parallel(r) && r.number % 3 == 0; },
+                   instead(error_reply(429, "too many requests", "rate_limit", false))));
+}
+
+void add_long(std::vector<SmokeCase>& cases) {
+  cases.push_back(
+      {"C086 garbage past a number of tokens",
+       engine_surface("vllm", healthy_but([](const ReplayRequest& r) { return is_long(r, 30000); }, always(kRun))),
+       "fail", "long_context_corruption", "needle", "standard"});
+  cases.push_back({"fluent and wrong past a number of tokens",
+                   engine_surface("sglang", healthy_but([](const ReplayRequest& r) { return is_long(r, 30000); },
+                                                        always("The text tells of a village by the sea."))),
+                   "fail", "long_context_corruption", "needle", "standard"});
+  cases.push_back(
+      {"garbage near the end of the context only",
+       engine_surface("sglang", healthy_but([](const ReplayRequest& r) { return is_long(r, 90000); }, always(kRun))),
+       "fail", "long_context_corruption", "needle_long", "thorough"});
+}
+
+void add_repeats(std::vector<SmokeCase>& cases) {
+  const auto repeated = [](ReplayModel then) -> ReplayModel {
+    const auto seen = std::make_shared<std::map<std::string, int>>();
+    return [=](const ReplayRequest& request) {
+      return is_long(request, 1500) && ++(*seen)[request.ask()] > 1 ? then(request) : healthy_answer(request);
+    };
+  };
+  cases.push_back({"C096 garbage out of the prefix cache", engine_surface("vllm", repeated(always(kRun))), "fail",
+                   "prefix_cache_corruption", "repeat", "standard"});
+  cases.push_back({"another answer out of the prefix cache", engine_surface("vllm", repeated(always("It is Berlin."))),
+                   "fail", "prefix_cache_corruption", "repeat", "standard"});
+  const auto length = std::make_shared<std::string>();
+  cases.push_back({"wrong again at one length only",
+                   engine_surface("sglang",
+                                  [=](const ReplayRequest& request) {
+                                    const std::string& ask = request.ask();
+                                    const bool at_33 =
+                                        ask.find(
+                                            "so so so so so so so so so so so so so so so so so so so so so "
+                                            "so so so so so so so so so so so so ") != std::string::npos;
+                                    if (!at_33) return healthy_answer(request);
+                                    if (length->empty()) {
+                                      *length = ask;
+                                      return healthy_answer(request);
+                                    }
+                                    return always(kRun)(request);
+                                  }),
+                   "fail", "prefix_cache_corruption", "repeat_lengths", "thorough"});
+}
+
+void add_parallel(std::vector<SmokeCase>& cases) {
+  const auto fails = [&](const char* name, ReplayModel model, const char* symptom, const char* probe) {
+    cases.push_back({name, engine_surface("vllm", std::move(model)), "fail", symptom, probe, "standard"});
+  };
+  fails("C103 garbage in parallel", healthy_but(in_parallel, always(kRun)), "concurrency_corruption", "parallel");
+  const auto last = std::make_shared<ReplayAnswer>();
+  fails(
+      "one gets the answer of another",
+      [=](const ReplayRequest& request) {
+        const ReplayAnswer own = healthy_answer(request);
+        if (!in_parallel(request)) return own;
+        const ReplayAnswer given = last->content.is_null() ? own : *last;
+        *last = own;
+        return given;
+      },
+      "concurrency_corruption", "parallel");
+  const auto schemas = std::make_shared<int>(0);
+  fails(
+      "JSON alone, text in parallel",
+      [=](const ReplayRequest& request) {
+        ReplayAnswer answer = healthy_answer(request);
+        if (request.json.contains("response_format") && ++*schemas > 1) answer.content = "The capital is Paris.";
+        return answer;
+      },
+      "concurrency_corruption", "parallel");
+  fails("500 in parallel",
+        healthy_but(in_parallel, instead(error_reply(500, "CUDA error", "InternalServerError", false))),
+        "concurrency_corruption", "parallel");
+  const auto poisoned = std::make_shared<bool>(false);
+  fails(
+      "C091 good, then bad for all after the load",
+      [=](const ReplayRequest& request) {
+        if (in_parallel(request)) *poisoned = true;
+        return *poisoned && !in_parallel(request) && !request.json.contains("response_format")
+                   ? always(kRun)(request)
+                   : healthy_answer(request);
+      },
+      "poisoned_server", "recheck");
+}
+
+void add_tools(std::vector<SmokeCase>& cases) {
+  const auto tools = [&](const char* name, const char* engine, ReplayModel then, const char* verdict,
+                         const char* symptom) {
+    cases.push_back({name, engine_surface(engine, healthy_but(with_tools, std::move(then))), verdict, symptom, "tools",
+                     "standard"});
+  };
+  tools("C109 the call as text", "vllm",
+        always("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>"), "fail",
+        "tool_call_unparsed");
+  tools("C111 the call as thinking", "sglang",
+        always(nullptr, "stop", 20, "<tool_call>{\"name\": \"get_weather\"}</tool_call>"), "fail",
+        "tool_call_in_reasoning");
+  tools("finished for a call that is not there", "sglang", always(nullptr, "tool_calls", 20), "fail",
+        "tool_call_unparsed");
+  tools(
+      "arguments that are no JSON", "vllm",
+      [](const ReplayRequest&) { return tool_answer("get_weather", "{\"city\": "); }, "degraded", "tool_call_shape");
+  tools(
+      "a tool that was not offered", "vllm", [](const ReplayRequest&) { return tool_answer("get_time", "{}"); },
+      "degraded", "tool_call_shape");
+  tools(
+      "C113 no call as a stream", "vllm",
+      [](const ReplayRequest& request) {
+        return request.flag("stream") ? always("<tool_call>{}</tool_call>")(request) : healthy_answer(request);
+      },
+      "degraded", "tool_call_stream_only");
+}
+
+}  // namespace
+
+std::vector<SmokeCase> deep_smoke_cases() {
+  std::vector<SmokeCase> cases;
+  add_passing(cases);
+  add_long(cases);
+  add_repeats(cases);
+  add_parallel(cases);
+  add_tools(cases);
+  return cases;
+}
+
+}  // namespace millwright
