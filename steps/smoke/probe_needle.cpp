@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kShareOfContext = 0.8;
 constexpr double kFewestTokensPerWord = 0.8;  // below that the server miscounts
+constexpr double kPatienceSeconds = 120;      // for one long prompt
 constexpr std::array kDepths = {0.1, 0.5, 0.9};
 
 struct Round {
@@ -35,6 +36,10 @@ class NeedleProbe final : public Probe {
     Finding finding;
     for (const std::int64_t tokens : lengths(session)) {
       if (session.stopped()) break;
+      if (session.reading_time(tokens).value_or(0) > kPatienceSeconds) {
+        report.notes.push_back(fmt::format("too slow a machine for {} tokens: not asked", tokens));
+        break;
+      }
       finding = ask_round(session, tokens, tokens_per_word, report, rounds);
       if (finding) break;
     }
@@ -42,7 +47,7 @@ class NeedleProbe final : public Probe {
     conclude(report, session.rules(), finding);
     if (rounds.empty() && !finding) {
       report.verdict = ProbeVerdict::skipped;
-      report.summary = "the context is too short for it";
+      report.summary = report.notes.empty() ? "the context is too short for it" : report.notes.front();
     } else if (!finding) {
       report.summary = summary(rounds);
       if (rounds.front().found == 0)
@@ -82,6 +87,7 @@ class NeedleProbe final : public Probe {
       call.name = fmt::format("{}-{}-{:.0f}", name_, tokens, depth * 100);
       call.ask = prompt(words, depth, code, seed);
       call.max_tokens = session.rules().answer_tokens;
+      call.prompt_tokens = tokens;
       const ChatOutcome outcome = session.chat(call);
       if (outcome.status == 400 || outcome.status == 413) break;  // longer than the server takes
       if (outcome.reply.prompt_tokens.value_or(0) > 0 && words > 0) {

@@ -12,7 +12,12 @@
 namespace millwright {
 namespace {
 
-bool overloaded(const ChatOutcome& outcome) { return outcome.status == 429 || outcome.status == 503; }
+// Refused or not served in time: a server may have too little room for so many. One that hangs for good is found by
+// what is asked after it.
+bool overloaded(const ChatOutcome& outcome) {
+  const std::string& found = outcome.trouble.symptom_class;
+  return outcome.status == 429 || outcome.status == 503 || found == "hang" || found == "too_slow";
+}
 
 Value json_format() {
   return {{"type", "json_schema"},
@@ -37,6 +42,7 @@ class ParallelProbe final : public Probe {
     Finding finding;
     for (int round = 0; round < kRounds && !finding && !session.stopped(); ++round) {
       std::vector<ChatCall> calls = make_calls(session, round, structured);
+      for (ChatCall& call : calls) call.alongside = static_cast<int>(calls.size());
       const std::vector<ChatOutcome> outcomes = session.chat_together(calls);
       for (std::size_t i = 0; i < calls.size(); ++i) {
         const bool schema = !calls[i].response_format.is_null();
@@ -54,7 +60,7 @@ class ParallelProbe final : public Probe {
     conclude(report, session.rules(), finding);
     if (!finding)
       report.summary = fmt::format("{} of {} right, {} at once", right, asked, session.rules().parallel_requests);
-    if (refused > 0) report.notes.push_back(fmt::format("{} were refused as too many", refused));
+    if (refused > 0) report.notes.push_back(fmt::format("{} were refused or not served in time", refused));
     return report;
   }
 

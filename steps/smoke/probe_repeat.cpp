@@ -42,7 +42,8 @@ class RepeatProbe final : public Probe {
   }
 
  private:
-  static constexpr std::int64_t kEnough = 1024;  // tokens: the prompt has about 600
+  static constexpr std::int64_t kEnough = 1024;  // tokens
+  static constexpr std::int64_t kPromptTokens = 600;
 
   Finding ask(SmokeSession& session, int length, int turn, bool first_right, bool& right, ProbeReport& report) const {
     const KnownQuestion& question = session.questions().front();
@@ -52,6 +53,7 @@ class RepeatProbe final : public Probe {
     for (int i = 0; i < length; ++i) call.ask += "so ";
     call.ask += "\n\nThat text does not matter. " + question.ask;
     call.max_tokens = session.rules().answer_tokens;
+    call.prompt_tokens = kPromptTokens;
     const ChatOutcome outcome = session.chat(call);
     Finding finding = outcome.trouble ? outcome.trouble : judge_reply(session.rules(), outcome.reply, TextKind::answer);
     right = !finding && holds_answer(outcome.reply.content.text, question.expect);

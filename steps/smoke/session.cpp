@@ -48,6 +48,8 @@ bool timed_out(const HttpRequest& request, const HttpResponse& response) {
          holds(response.transport_error, "imeout");
 }
 
+constexpr std::int64_t kLongPrompt = 400;  // tokens from which reading it takes longer than answering
+
 double seconds_between(SteadyPoint from, SteadyPoint to) { return std::chrono::duration<double>(to - from).count(); }
 
 Finding judge_client_error(int status, const std::string& message) {
@@ -181,10 +183,21 @@ std::string SmokeSession::chat_body(const ChatCall& call) const {
   return body.dump(-1, ' ', false, Value::error_handler_t::replace);
 }
 
+std::optional<double> SmokeSession::reading_time(std::int64_t prompt_tokens) const {
+  if (slowest_prompt_token_seconds_ == 0) return {};
+  return slowest_prompt_token_seconds_ * static_cast<double>(prompt_tokens);
+}
+
 Milliseconds SmokeSession::patience(const ChatCall& call) const {
   if (call.first) return options_.first_token_timeout;
   constexpr double margin = 4;
-  const double needed = margin * slowest_token_seconds_ * call.max_tokens;
+  double needed = margin * slowest_token_seconds_ * call.max_tokens;
+  if (call.alongside > 1) needed += margin * slowest_chat_seconds_ * call.alongside;
+  if (call.prompt_tokens >= kLongPrompt) {
+    const auto reading = reading_time(call.prompt_tokens);
+    if (!reading) return options_.first_token_timeout;
+    needed += margin * *reading;
+  }
   return std::max(rules_.request_timeout, std::chrono::ceil<Milliseconds>(std::chrono::duration<double>(needed)));
 }
 
@@ -288,12 +301,19 @@ void SmokeSession::receive(const ChatCall& call, const HttpResponse& response, C
 void SmokeSession::learn(const ChatOutcome& outcome) {
   if (!outcome.unreached) reachable = true;
   if (outcome.trouble) return;
-  answered = true;
   if (outcome.reply.reasoning.has_text()) thinks = true;
+  const std::int64_t read = outcome.reply.prompt_tokens.value_or(0);
+  if (read >= kLongPrompt) {
+    slowest_prompt_token_seconds_ =
+        std::max(slowest_prompt_token_seconds_, outcome.seconds / static_cast<double>(read));
+  } else if (answered) {  // not the first one, which may have compiled kernels
+    slowest_chat_seconds_ = std::max(slowest_chat_seconds_, outcome.seconds);
+  }
   if (outcome.reply.completion_tokens.value_or(0) > 0) {
     const double each = outcome.seconds / static_cast<double>(*outcome.reply.completion_tokens);
-    slowest_token_seconds_ = std::max(slowest_token_seconds_, each);
+    if (read < kLongPrompt) slowest_token_seconds_ = std::max(slowest_token_seconds_, each);
   }
+  answered = true;
 }
 
 }  // namespace millwright

@@ -20,10 +20,12 @@ struct ChatCall {
   bool stream = false;
   bool include_usage = false;
   bool logprobs = false;
-  bool first = false;     // the first request: its own timeout
-  bool think = false;     // ask for thinking, whatever the session has switched off
-  Value tools;            // list of tool definitions; null: none
-  Value response_format;  // null: none
+  bool first = false;              // the first request: its own timeout
+  bool think = false;              // ask for thinking, whatever the session has switched off
+  std::int64_t prompt_tokens = 0;  // about as many, for prompts that take long to read
+  int alongside = 1;               // requests that are sent at once: the server may take one after the other
+  Value tools;                     // list of tool definitions; null: none
+  Value response_format;           // null: none
 };
 
 struct ChatOutcome {
@@ -46,6 +48,9 @@ class SmokeSession {
  public:
   SmokeSession(HttpClient& http, Clock& clock, const SmokeRules& rules, const SmokeOptions& options);
 
+  // Seconds that reading a prompt of so many tokens takes at most, by what was seen; nothing before a long one was
+  // read.
+  std::optional<double> reading_time(std::int64_t prompt_tokens) const;
   const SmokeRules& rules() const { return rules_; }
   const SmokeOptions& options() const { return options_; }
   Clock& clock() { return clock_; }
@@ -92,6 +97,8 @@ class SmokeSession {
   const SmokeOptions& options_;
   std::string base_;  // ends in /v1
   double slowest_token_seconds_ = 0;
+  double slowest_chat_seconds_ = 0;          // of one short question
+  double slowest_prompt_token_seconds_ = 0;  // 0: no long prompt was read yet
 };
 
 // The class of a response's status and completeness; nothing for a whole 2xx. `answered`: a chat succeeded before.
