@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "orchestrator/base/redact.hpp"
 
 namespace millwright {
@@ -77,10 +79,36 @@ Result<void> add_playbook_vars(const RunContext& run, const PlayHost& host, Valu
   return {};
 }
 
-void add_steps(const RunContext& run, const PlayHost& host, Value& scope) {
-  for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
-    const StepResult result = run.board.get(host.target.name, step);
+// The steps whose outputs are read by these expressions. Handing every step the outputs of all would make the last one
+// of a long playbook the slowest.
+void add_read(const RunContext& run, const References& references, std::set<std::size_t>& read) {
+  const std::vector<StepDecl>& steps = run.playbook.steps;
+  for (const auto& [path, mark] : references) {
+    if (path.empty()) continue;
+    const auto named = path[0] == "steps" && path.size() > 1 ? run.order.position(path[1]) : std::nullopt;
+    if (named) {
+      read.insert(*named);
+      continue;
+    }
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      if (path[0] == "steps" || steps[step].register_as == path[0]) read.insert(step);
+    }
+  }
+}
+
+std::set<std::size_t> steps_read(const RunContext& run, const StepDecl& decl) {
+  std::set<std::size_t> read;
+  add_read(run, decl.with.references(), read);
+  if (decl.when) add_read(run, decl.when->references(), read);
+  if (decl.foreach) add_read(run, decl.foreach->references(), read);
+  for (const auto& [name, value] : run.playbook.vars) add_read(run, value.references(), read);
+  return read;
+}
+
+void add_steps(const RunContext& run, const PlayHost& host, const StepDecl& reader, Value& scope) {
+  for (std::size_t step : steps_read(run, reader)) {
     if (!outputs_known(run, host, step)) continue;
+    const StepResult result = run.board.get(host.target.name, step);
     const StepDecl& decl = run.playbook.steps[step];
     const Value value = seen(result);
     scope["steps"][decl.id] = value;
@@ -107,9 +135,8 @@ void hide_secrets(const Signature& signature, const Value& inputs) {
   }
 }
 
-}  // namespace
-
-Result<Value> scope_of(const RunContext& run, const PlayHost& host, const Unit* unit) {
+// The names an expression of this host may read.
+Result<Value> scope_of(const RunContext& run, const PlayHost& host, const StepDecl& reader, const Unit* unit) {
   Value scope = Value::object();
   scope["vars"] = host.vars.is_object() ? host.vars : Value::object();
   scope["inputs"] = run.inputs;
@@ -119,7 +146,7 @@ Result<Value> scope_of(const RunContext& run, const PlayHost& host, const Unit* 
                    {"vars", scope["vars"]}};
   scope["run"] = {{"id", run.run()}};
   scope["steps"] = Value::object();
-  add_steps(run, host, scope);
+  add_steps(run, host, reader, scope);
   if (Result<void> added = add_playbook_vars(run, host, scope); !added) return fail(added.error());
   if (unit != nullptr && unit->index) {
     scope["item"] = unit->item;
@@ -128,11 +155,13 @@ Result<Value> scope_of(const RunContext& run, const PlayHost& host, const Unit* 
   return scope;
 }
 
+}  // namespace
+
 Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const PlayHost& host, std::size_t step) {
   const StepDecl& decl = run.playbook.steps[step];
   if (!decl.foreach) return std::optional(std::vector<Unit>{Unit{step, &decl, {}, {}}});
   if (!known_now(run, host, decl.foreach->references())) return std::optional<std::vector<Unit>>();
-  Result<Value> scope = scope_of(run, host, nullptr);
+  Result<Value> scope = scope_of(run, host, decl, nullptr);
   if (!scope) return fail(scope.error());
   Result<Value> items = decl.foreach->render(ObjectScope(std::move(*scope), &run.secrets));
   if (!items) return fail(wrap(items.error(), "working out foreach of step " + decl.id));
@@ -150,7 +179,7 @@ Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& h
                                         const Value& replace) {
   const StepDecl& decl = *unit.decl;
   if (decl.when && !known_now(run, host, decl.when->references())) return std::optional<Prepared>();
-  Result<Value> object = scope_of(run, host, &unit);
+  Result<Value> object = scope_of(run, host, decl, &unit);
   if (!object) return fail(object.error());
   const ObjectScope scope(std::move(*object), &run.secrets);
   Prepared prepared;

@@ -32,7 +32,4 @@ Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const P
 Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& host, const Unit& unit,
                                         const Value& replace);
 
-// The names an expression of this host may read.
-Result<Value> scope_of(const RunContext& run, const PlayHost& host, const Unit* unit);
-
 }  // namespace millwright

@@ -297,18 +297,30 @@ class Gatherer {
 }  // namespace
 
 std::string RunFacts::state_of(const std::string& host, const std::string& step) const {
-  std::string state;
-  for (const StepSpan& span : spans) {
-    const bool same_host = span.host == host || starts_with(span.host, host + "/");
-    if (same_host && span.step == step) state = span.state;
-  }
-  return state;
+  const auto found = states.find({host, step});
+  return found == states.end() ? "" : found->second;
 }
+
+namespace {
+
+// What runs in a container of a host counts for the host too.
+void index_states(RunFacts& run) {
+  for (const StepSpan& span : run.spans) {
+    std::size_t end = span.host.size();
+    while (end != std::string::npos && end > 0) {
+      run.states[{span.host.substr(0, end), span.step}] = span.state;
+      end = span.host.rfind('/', end - 1);
+    }
+  }
+}
+
+}  // namespace
 
 RunFacts gather_run(const std::vector<Event>& events, const Redactor& secrets) {
   RunFacts run;
   Gatherer gatherer(run, secrets);
   for (const Event& event : events) gatherer.take(event);
+  index_states(run);
   if (run.took_ms == 0 && !run.spans.empty()) {
     for (const StepSpan& span : run.spans) run.took_ms = std::max(run.took_ms, span.to_ms);
   }

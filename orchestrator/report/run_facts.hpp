@@ -81,6 +81,8 @@ struct RunFacts {
   std::vector<EvidenceFacts> evidence;
   std::vector<std::pair<std::string, std::string>> diffs;  // "host step" -> diff
 
+  std::map<std::pair<std::string, std::string>, std::string> states;  // (host, step) -> the last one, containers' too
+
   // The last state of a step on a host; empty when it never ran there.
   std::string state_of(const std::string& host, const std::string& step) const;
 };

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <list>
+#include <optional>
+#include <thread>
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/transport/local_source.hpp"
@@ -174,6 +176,14 @@ class SshSource final : public ProgramSource {
     return poll_until(set, until) == 0;
   }
 
+  // Logging in needs a deep stack, once. On a thread of its own that memory goes back to the system, which counts with
+  // thousands of connections.
+  Result<std::shared_ptr<SshLink>> log_in(SteadyPoint deadline, const Wakeup& wake) const {
+    std::optional<Result<std::shared_ptr<SshLink>>> opened;
+    std::thread([&] { opened = route_.open(deadline, wake); }).join();
+    return std::move(*opened);
+  }
+
   Result<void> open(SteadyPoint deadline, Tries tries) {
     Wakeup wake;
     {
@@ -182,10 +192,10 @@ class SshSource final : public ProgramSource {
       link_.reset();
       waiting_.push_back(&wake);
     }
-    auto opened = route_.open(deadline, wake);
+    auto opened = log_in(deadline, wake);
     while (!opened && tries == Tries::until_deadline && opened.error().kind == ErrorKind::connect &&
            pause(deadline, wake)) {
-      opened = route_.open(deadline, wake);
+      opened = log_in(deadline, wake);
     }
     const Lock lock(mutex_);
     waiting_.remove(&wake);

@@ -8,14 +8,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <tuple>
 
+#include "orchestrator/base/mutex.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
 
 namespace millwright::core {
 
 namespace {
+
+// Differs when a file's content may: device, inode, size, and the times of its last changes.
+using Version = std::tuple<dev_t, ino_t, off_t, time_t, long, time_t, long>;
 
 class Mapping {
  public:
@@ -35,6 +44,8 @@ class Mapping {
     }
     const int map_code = errno;
     ::close(fd);
+    mapping.version_ = {info.st_dev,          info.st_ino,         info.st_size,        info.st_mtim.tv_sec,
+                        info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec};
     if (!known) return failed(code);
     if (!S_ISREG(info.st_mode)) return fail(ErrorKind::io, fmt::format("{} is not a file", path));
     if (mapping.data_ == MAP_FAILED) {
@@ -43,20 +54,42 @@ class Mapping {
     }
     return mapping;
   }
-  Mapping(Mapping&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
+  Mapping(Mapping&& other) noexcept : data_(other.data_), size_(other.size_), version_(other.version_) {
+    other.data_ = nullptr;
+  }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   Mapping& operator=(Mapping&&) = delete;
   ~Mapping() {
     if (data_ != nullptr) ::munmap(data_, size_);
   }
+  const Version& version() const { return version_; }
+  // Clocks of file systems tick slowly, so a file that has just changed may change again and look the same.
+  bool settled() const { return std::time(nullptr) - std::get<5>(version_) > 2; }
   std::string_view bytes() const { return {static_cast<const char*>(data_), data_ == nullptr ? 0 : size_}; }
 
  private:
   Mapping() = default;
   void* data_ = nullptr;
   std::size_t size_ = 0;
+  Version version_;
 };
+
+// What the content of a file was when it was last read: many hosts and several plans ask for the same one.
+struct Known {
+  Mutex mutex;
+  std::optional<Version> version MW_GUARDED_BY(mutex);
+  FileDigest digest MW_GUARDED_BY(mutex);
+};
+
+Known& known_file(const std::string& path) {
+  static Mutex mutex;
+  static std::map<std::string, std::unique_ptr<Known>> files;
+  const Lock guard(mutex);
+  std::unique_ptr<Known>& known = files[path];
+  if (!known) known = std::make_unique<Known>();
+  return *known;
+}
 
 }  // namespace
 
@@ -73,7 +106,13 @@ Result<std::string> read_controller_file(const std::string& path, std::uint64_t 
 Result<FileDigest> digest_controller_file(const std::string& path) {
   const auto mapping = Mapping::open(path);
   if (!mapping) return fail(mapping.error());
-  return FileDigest{mapping->bytes().size(), sha256_hex(mapping->bytes())};
+  Known& known = known_file(path);
+  const Lock guard(known.mutex);
+  if (known.version != mapping->version()) {
+    known.digest = {mapping->bytes().size(), sha256_hex(mapping->bytes())};
+    known.version = mapping->settled() ? std::optional(mapping->version()) : std::nullopt;
+  }
+  return known.digest;
 }
 
 }  // namespace millwright::core

@@ -15,7 +15,7 @@ struct FileDigest {
   std::uint64_t size = 0;
   std::string sha256;
 };
-// Of a file of any size, without holding it in memory. Errors as above.
+// Of a file of any size, without holding it in memory. It is read once, and again when it has changed. Errors as above.
 Result<FileDigest> digest_controller_file(const std::string& path);
 
 }  // namespace millwright::core

@@ -1,7 +1,7 @@
-"""Hosts to work on: sshd instances on loopback addresses, each in a mount namespace of its own.
+"""Hosts to work on: sshd instances on loopback addresses, each in a mount namespace and a root folder of its own.
 
-All share this machine's programs, but /srv, /var/lib and /root are their own and in memory, so that what one host holds
-is not what another one holds. `Host.root` shows a host's files from outside.
+All share this machine's programs and /etc, but the rest of a host's files are its own and in memory, on one file
+system, so that what one host holds is not what another one holds. `Host.root` shows them from outside.
 """
 
 import os
@@ -30,9 +30,15 @@ Subsystem sftp internal-sftp
 
 # Becomes sshd in the end, so that the process started here is the host; it ends with the bench, however that ends.
 ENTER = """\
-for own in /srv /var/lib /root; do mount -t tmpfs -o mode=0755 bench "$own" || exit 1; done
-mkdir -p /srv/bench
-exec /usr/sbin/sshd -D -e -f "$1"
+root=$1
+mount -t tmpfs -o mode=0755 bench "$root" || exit 1
+for name in bin sbin lib lib32 lib64 libx32; do
+  [ ! -L "/$name" ] || ln -s "$(readlink "/$name")" "$root/$name"
+done
+for name in usr etc run tmp; do mkdir "$root/$name" && mount --bind "/$name" "$root/$name" || exit 1; done
+for name in dev proc sys; do mkdir "$root/$name" && mount --rbind "/$name" "$root/$name" || exit 1; done
+mkdir -p "$root/root" "$root/opt" "$root/var/lib" "$root/var/tmp" "$root/srv/bench"
+exec chroot "$root" /usr/sbin/sshd -D -e -f "$2"
 """
 
 
@@ -74,6 +80,7 @@ class Farm:
         self.folder.mkdir(parents=True)
         os.chmod(self.folder, 0o700)
         (self.folder / "host_keys").mkdir()
+        (self.folder / "roots").mkdir()
         os.makedirs("/run/sshd", exist_ok=True)
         make_key(self.folder / "key", "bench")
         shutil.copy(self.folder / "key.pub", self.folder / "authorized_keys")
@@ -99,9 +106,11 @@ class Farm:
         make_key(self.folder / "host_keys" / name, name)
         config = self.folder / f"{name}.conf"
         config.write_text(SSHD_CONFIG.format(port=self.port, address=address, folder=self.folder, name=name))
+        root = self.folder / "roots" / name
+        root.mkdir()
         log = open(self.folder / f"{name}.log", "wb")
         command = ["setpriv", "--pdeathsig", "TERM", "unshare", "--mount", "--propagation", "private",
-                   "/bin/sh", "-c", ENTER, "enter", config]
+                   "/bin/sh", "-c", ENTER, "enter", root, config]
         process = subprocess.Popen([*self.inside, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
         return Host(name, address, process)
