@@ -1,7 +1,7 @@
 // Many small records in few transactions, and one wait for the disk for all who wait at the same time.
 //
-// A record that nothing rests on yet joins an open transaction, which ends within kLongest, or when a durable record
-// comes. So a kill or a power cut takes the newest records with it, never one that came before a durable one.
+// A record that nothing rests on yet joins an open transaction, which ends within kLongest, or when a record comes that
+// has to last. So a kill or a power cut takes the newest records with it, never one that came before one that lasts.
 //
 // Safe for concurrent use. Other processes may write to the same database: none waits for longer than an open
 // transaction lasts.
@@ -21,8 +21,9 @@
 namespace millwright {
 
 enum class Durability {
-  full,    // on disk before the call returns, with all that came before it
-  record,  // soon; told to the next call when it could not be kept
+  full,     // on disk before the call returns, with all that came before it
+  process,  // survives a kill of this process from then on, with all that came before it; a power cut may take it
+  record,   // soon; told to the next call when it could not be kept
 };
 
 class Ledger {

@@ -206,7 +206,7 @@ Result<std::vector<Event>> SqliteJournal::events(const std::string& run) {
 }
 
 Result<void> SqliteJournal::put_step(const std::string& run, const StepRecord& step) {
-  return ledger_.write(Durability::record, [&](Database& db) -> Result<void> {
+  return ledger_.write(Durability::process, [&](Database& db) -> Result<void> {
     Result<void> written =
         write(db,
               "INSERT INTO steps(run, host, step, position, state, inputs, outputs) VALUES(?1, ?2, ?3, "
@@ -279,7 +279,7 @@ Result<std::vector<std::uint64_t>> SqliteJournal::add_undos(const std::string& r
 Result<void> SqliteJournal::set_undo_state(const std::string& run, std::uint64_t seq, UndoState state) {
   const bool completes = state == UndoState::done;
   // A "done" that a power cut loses leaves "pending", and then the node is asked how the action ended.
-  return ledger_.write(completes ? Durability::record : Durability::full, [&](Database& db) -> Result<void> {
+  return ledger_.write(completes ? Durability::process : Durability::full, [&](Database& db) -> Result<void> {
     Result<void> written =
         write(db,
               completes ? "UPDATE undos SET state = ?3, completed = CASE completed WHEN 0 THEN "
@@ -355,7 +355,7 @@ Result<void> SqliteJournal::lock(const LockRecord& wanted) {
 }
 
 Result<void> SqliteJournal::unlock(const std::string& name, const std::string& holder) {
-  return ledger_.write(Durability::record, [&](Database& db) -> Result<void> {
+  return ledger_.write(Durability::process, [&](Database& db) -> Result<void> {
     Result<void> written = write(db, "DELETE FROM locks WHERE name = ?1 AND holder = ?2",
                                  [&](Statement& s) { s.bind(1, name).bind(2, holder); });
     if (!written) return written;

@@ -95,6 +95,22 @@ TEST_F(DurabilityTest, ADurableRecordBringsAllThatCameBeforeIt) {
   EXPECT_EQ(journal_->undos("r1").value().size(), 1u);
 }
 
+TEST_F(DurabilityTest, WhatBecameOfAStepSurvivesAKill) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto own = open_sqlite_journal(folder_);
+    const bool kept = own && (*own)->add_undo("r1", {}) && (*own)->set_undo_state("r1", 1, UndoState::done) &&
+                      (*own)->append(event()) && (*own)->put_step("r1", {"h", "s", "changed", {}, {}});
+    _exit(kept ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(journal_->undos("r1").value().at(0).state, UndoState::done);
+  EXPECT_EQ(journal_->steps("r1").value().at(0).state, "changed");
+  EXPECT_EQ(journal_->events("r1").value().size(), 1u);
+}
+
 TEST_F(DurabilityTest, UndoRecordsComeAllOrNone) {
   UndoRecord good;
   good.host = "h";
