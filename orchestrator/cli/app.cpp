@@ -18,6 +18,7 @@ void add_verbs(CLI::App& app, Session& session) {
   add_resume(app, session);
   add_rollback(app, session);
   add_smoke(app, session);
+  add_doctor(app, session);
   add_lint(app, session);
   add_graph(app, session);
   add_schema(app, session);
