@@ -151,6 +151,7 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   play.options.skip_tags = options.skip_tags;
   play.options.start_at = options.start_at;
   play.options.no_rollback = options.no_rollback;
+  play.options.pipelining = options.no_pipeline ? Pipelining::off : Pipelining::on;
   play.options.lock_wait = *wait;
   play.options.mode = options.check ? Mode::plan : Mode::apply;
   play.options.why = fmt::format("{} {}", options.check ? "plan" : "apply", path);

@@ -22,6 +22,7 @@ struct PlayOptions {
   bool check = false;
   bool diff = false;
   bool no_rollback = false;
+  bool no_pipeline = false;
 };
 
 struct Play {

@@ -55,6 +55,7 @@ void add_apply(CLI::App& app, Session& session) {
   verb->add_flag("-C,--check", options->check, "Only ask and show what would change, as plan does");
   verb->add_flag("-D,--diff", options->diff, "Show the lines that change");
   verb->add_flag("--no-rollback", options->no_rollback, "Leave failures as they are, to look at them");
+  verb->add_flag("--no-pipeline", options->no_pipeline, "Send each action only when the one before it has ended");
   add_common_options(*verb, session.common);
   verb->footer(std::string(kExitCodes) +
                "\n\nExamples:\n"

@@ -37,7 +37,7 @@ std::string tail(const std::string& text) {
 
 }  // namespace
 
-Result<std::uint64_t> Actor::record(const ActRequest& request, const std::string& remote_dir) {
+UndoRecord Actor::undo_of(const ActRequest& request, const ActionScript& script) const {
   UndoRecord undo;
   undo.host = request.node->name;
   undo.node = request.node->address;
@@ -47,8 +47,52 @@ Result<std::uint64_t> Actor::record(const ActRequest& request, const std::string
   undo.title = redactor().redact(request.action->title);
   undo.undo_title = redactor().redact(request.action->undo_title);
   undo.script = redactor().redact(request.action->undo);
-  undo.remote_dir = remote_dir;
-  return run_.services.journal->add_undo(run_.run(), undo);
+  undo.remote_dir = fmt::format("{}/runs/{}/{{seq}}-{}", script.state_dir, run_.run(), file_name(request.unit->key()));
+  return undo;
+}
+
+void Actor::number(ActionScript& script, const ActRequest& request, std::uint64_t seq) const {
+  script.remote_dir =
+      fmt::format("{}/runs/{}/{}-{}", script.state_dir, run_.run(), seq, file_name(request.unit->key()));
+  script.meta = Value{{"run", run_.run()},
+                      {"seq", seq},
+                      {"step", request.unit->key()},
+                      {"title", request.action->title},
+                      {"undo_title", request.action->undo_title},
+                      {"node", request.node->address},
+                      {"reversible", !request.action->undo.empty()}}
+                    .dump(-1, ' ', false, Value::error_handler_t::replace);
+}
+
+Command Actor::command_of(const ActRequest& request, const ActionScript& script) const {
+  Command act;
+  act.script = compose_action(script);
+  act.become = request.become;
+  Milliseconds guarding{0};
+  for (const Question& question : request.guard) guarding += question.deadline;
+  act.deadline =
+      std::min(request.action->deadline, left_until(request.deadline, *run_.services.clock)) + guarding + around;
+  return act;
+}
+
+namespace {
+
+Value about(const ActRequest& request) {
+  return {{"index", request.index}, {"title", request.action->title}, {"undo_title", request.action->undo_title}};
+}
+
+}  // namespace
+
+void Actor::say_started(const ActRequest& request) const {
+  run_.recorder.emit(EventType::action_started, request.node->name, request.unit->decl->id, about(request));
+}
+
+void Actor::say_finished(const ActRequest& request, const Result<ActEnd>& end) const {
+  Value finished = about(request);
+  finished["exit_code"] = end ? end->answer.exit_code : -1;
+  finished["milliseconds"] = end ? end->elapsed.count() : 0;
+  if (end && end->kind == ActEnd::Kind::stale) finished["stale"] = true;
+  run_.recorder.emit(EventType::action_finished, request.node->name, request.unit->decl->id, std::move(finished));
 }
 
 Result<ActionScript> Actor::script_of(const ActRequest& request) {
@@ -177,12 +221,7 @@ Result<ActionMark> Actor::find_again(const ActRequest& request, const ActionScri
 Result<ActionMark> Actor::send(const ActRequest& request, const ActionScript& script, ActEnd& end) {
   Clock& clock = *run_.services.clock;
   OutputLines lines(run_.recorder, request.node->name, request.unit->decl->id);
-  Command act;
-  act.script = compose_action(script);
-  act.become = request.become;
-  Milliseconds guarding{0};
-  for (const Question& question : request.guard) guarding += question.deadline;
-  act.deadline = std::min(request.action->deadline, left_until(request.deadline, clock)) + guarding + around;
+  Command act = command_of(request, script);
   act.live = [&](OutputStream stream, std::string_view piece) { lines.add(stream, piece); };
   Command mark;
   mark.script = read_mark_script(script.remote_dir);
@@ -293,23 +332,10 @@ Result<ActEnd> Actor::act(const ActRequest& request) {
   }
   const SteadyPoint give_up = clock.steady() + run_.options.lock_wait;
   while (true) {
-    const std::string pattern =
-        fmt::format("{}/runs/{}/{{seq}}-{}", script->state_dir, run_.run(), file_name(request.unit->key()));
-    const Result<std::uint64_t> seq = record(request, pattern);
+    const Result<std::uint64_t> seq = run_.services.journal->add_undo(run_.run(), undo_of(request, *script));
     if (!seq) return fail(seq.error());
-    script->remote_dir =
-        fmt::format("{}/runs/{}/{}-{}", script->state_dir, run_.run(), *seq, file_name(request.unit->key()));
-    script->meta = Value{{"run", run_.run()},
-                         {"seq", *seq},
-                         {"step", request.unit->key()},
-                         {"title", request.action->title},
-                         {"undo_title", request.action->undo_title},
-                         {"node", request.node->address},
-                         {"reversible", !request.action->undo.empty()}}
-                       .dump(-1, ' ', false, Value::error_handler_t::replace);
-    const Value about = {
-        {"index", request.index}, {"title", request.action->title}, {"undo_title", request.action->undo_title}};
-    run_.recorder.emit(EventType::action_started, request.node->name, request.unit->decl->id, about);
+    number(*script, request, *seq);
+    say_started(request);
     if (Result<void> sent = upload(request, *script); !sent) {
       static_cast<void>(run_.services.journal->set_undo_state(run_.run(), *seq, UndoState::undone));
       return fail(sent.error());
@@ -326,11 +352,7 @@ Result<ActEnd> Actor::act(const ActRequest& request) {
     if (!mark) return fail(mark.error());
     request.node->note_lock(request.become);
     Result<ActEnd> concluded = conclude(request, *mark, *seq, std::move(end));
-    Value finished = about;
-    finished["exit_code"] = concluded ? concluded->answer.exit_code : -1;
-    finished["milliseconds"] = concluded ? concluded->elapsed.count() : 0;
-    if (concluded && concluded->kind == ActEnd::Kind::stale) finished["stale"] = true;
-    run_.recorder.emit(EventType::action_finished, request.node->name, request.unit->decl->id, finished);
+    say_finished(request, concluded);
     return concluded;
   }
 }

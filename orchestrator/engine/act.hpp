@@ -26,7 +26,8 @@ struct ActRequest {
 };
 
 struct ActEnd {
-  enum class Kind { done, failed, stale } kind = Kind::done;
+  // locked: only of a pipeline, which does not wait for the lock of another run
+  enum class Kind { done, failed, stale, locked } kind = Kind::done;
   Answer answer;
   Milliseconds elapsed{0};
   std::optional<Answers> answers;  // of the first of `after`, when it was asked once the action had ended
@@ -42,16 +43,23 @@ class Actor {
   // Reads how the action ended, waiting for one that still runs, at most until `end`. Also used by resume.
   Result<ActionMark> follow(NodeSession& node, const std::string& remote_dir, Become become, SteadyPoint end);
 
- private:
-  struct Prepared;
-  Result<std::uint64_t> record(const ActRequest& request, const std::string& remote_dir);
-  Result<void> upload(const ActRequest& request, const ActionScript& script);
-  Result<ActionMark> send(const ActRequest& request, const ActionScript& script, ActEnd& end);
+  // The parts of `act`, for those who send several actions at once.
+  Result<ActionScript> script_of(const ActRequest& request);
+  UndoRecord undo_of(const ActRequest& request, const ActionScript& script) const;
+  void number(ActionScript& script, const ActRequest& request, std::uint64_t seq) const;  // as the journal numbered it
+  Command command_of(const ActRequest& request, const ActionScript& script) const;        // without `live`
+  void say_started(const ActRequest& request) const;
+  void say_finished(const ActRequest& request, const Result<ActEnd>& end) const;
+  // How it ended although its answer did not arrive. `line` is HostSession::line from before it was sent.
   Result<ActionMark> after_loss(const ActRequest& request, const ActionScript& script, const Error& error,
                                 std::uint64_t line);
-  Result<ActionMark> find_again(const ActRequest& request, const ActionScript& script, std::uint64_t line);
+  // Writes down in the journal how it ended.
   Result<ActEnd> conclude(const ActRequest& request, const ActionMark& mark, std::uint64_t seq, ActEnd end);
-  Result<ActionScript> script_of(const ActRequest& request);
+
+ private:
+  Result<void> upload(const ActRequest& request, const ActionScript& script);
+  Result<ActionMark> send(const ActRequest& request, const ActionScript& script, ActEnd& end);
+  Result<ActionMark> find_again(const ActRequest& request, const ActionScript& script, std::uint64_t line);
   bool wait_for_lock(const ActRequest& request, const std::string& held, SteadyPoint give_up);
 
   RunContext& run_;

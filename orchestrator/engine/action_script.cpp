@@ -9,6 +9,7 @@
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/engine/dead_man.hpp"
 #include "orchestrator/engine/script_parts.hpp"
+#include "orchestrator/transport/frame.hpp"
 
 namespace millwright {
 
@@ -51,28 +52,6 @@ std::string take_lock(const ActionScript& parts) {
       shell_quote(target), shell_quote(parts.run), locked_status);
 }
 
-std::string guard_text(const ActionScript& parts) {
-  if (parts.guard.empty()) return {};
-  std::vector<const Question*> ordered;
-  for (const Question& question : parts.guard) ordered.push_back(&question);
-  std::sort(ordered.begin(), ordered.end(), [](const Question* a, const Question* b) { return a->key < b->key; });
-  std::string out = "mkdir -p \"$D/guard\"\n: >\"$D/guard/lines\"\n";
-  // As the transport does, output beyond 4 MiB does not count.
-  constexpr int most = 4 << 20;
-  for (const Question* question : ordered) {
-    out += fmt::format(
-        "code=0; /bin/sh -c {} </dev/null >\"$D/guard/out\" 2>/dev/null || code=$?\n"
-        "sum=$(head -c {} \"$D/guard/out\" | sha256sum)\n"
-        "printf '%s %s %s\\n' {} \"$code\" \"${{sum%% *}}\" >>\"$D/guard/lines\"\n",
-        shell_quote(question->script), most, shell_quote(question->key));
-  }
-  out += fmt::format(
-      "sum=$(sha256sum <\"$D/guard/lines\"); rm -rf \"$D/guard\"\n"
-      "if [ \"${{sum%% *}}\" != {} ]; then mw_mark stale; exit {}; fi\n",
-      shell_quote(parts.digest), stale_status);
-  return out;
-}
-
 std::string undo_text(const ActionScript& parts) {
   // On a full disk nothing may run whose undo did not get there.
   const std::string or_stop = fmt::format(" || exit {}\n", cannot_create);
@@ -109,7 +88,10 @@ std::string place_text(const PlacedFile& placed, std::size_t index, const std::s
   std::string out = fmt::format("F={}; T={}\n", shell_quote(file.path), shell_quote(temporary));
   out += "mw_place() {\n  [ ! -d \"$F\" ] || { echo \"$F is a folder\" >&2; return 1; }\n";
   if (placed.delivery == Delivery::inside) {
-    out += fmt::format("  printf '%s' {} >\"$T\" || return 1\n", shell_quote(*file.content));
+    // A word of the shell holds no NUL; the format of printf can make one.
+    const bool plain = file.content->find('\0') == std::string::npos;
+    out += fmt::format("  printf {} >\"$T\" || return 1\n",
+                       plain ? "'%s' " + shell_quote(*file.content) : printf_word(*file.content));
     out += fmt::format(
         "  sum=$(sha256sum <\"$T\"); [ \"${{sum%% *}}\" = {} ] || {{ echo \"$F did not arrive whole\" >&2; return 1; "
         "}}\n",
@@ -148,13 +130,33 @@ std::string run_text(const ActionScript& parts) {
 
 bool fits_inside(const std::string& content) {
   constexpr std::size_t most = 64u << 10;
-  return content.size() <= most && content.find('\0') == std::string::npos;
+  return content.size() <= most;
+}
+
+std::string guard_script(const std::vector<Question>& guard, const std::string& digest, const std::string& otherwise) {
+  std::vector<const Question*> ordered;
+  for (const Question& question : guard) ordered.push_back(&question);
+  std::sort(ordered.begin(), ordered.end(), [](const Question* a, const Question* b) { return a->key < b->key; });
+  std::string out = "mkdir -p \"$D/guard\"\n: >\"$D/guard/lines\"\n";
+  // As the transport does, output beyond 4 MiB does not count.
+  constexpr int most = 4 << 20;
+  for (const Question* question : ordered) {
+    out += fmt::format(
+        "code=0; /bin/sh -c {} </dev/null >\"$D/guard/out\" 2>/dev/null || code=$?\n"
+        "sum=$(head -c {} \"$D/guard/out\" | sha256sum)\n"
+        "printf '%s %s %s\\n' {} \"$code\" \"${{sum%% *}}\" >>\"$D/guard/lines\"\n",
+        shell_quote(question->script), most, shell_quote(question->key));
+  }
+  return out + fmt::format(
+                   "sum=$(sha256sum <\"$D/guard/lines\"); rm -rf \"$D/guard\"\n"
+                   "if [ \"${{sum%% *}}\" != {} ]; then {}; fi\n",
+                   shell_quote(digest), otherwise);
 }
 
 std::string compose_action(const ActionScript& parts) {
   std::string out = fmt::format("# millwright: {}\n", replace_all(parts.action->title, "\n", " "));
   out += fmt::format("umask 077\nS={}\nD={}\n", shell_quote(parts.state_dir), shell_quote(parts.remote_dir));
-  out += script_helpers() + script_audit(parts.by);
+  out += parts.gate + script_helpers() + script_audit(parts.by);
   // The state folder itself is passed through by the users of servers; what is this run's is not.
   out +=
       fmt::format("mw_first=; [ -f \"${{D%/*}}/begun\" ] || mw_first=yes\nmkdir -p \"$D/save\" \"$D/new\" || exit {}\n",
@@ -167,7 +169,9 @@ std::string compose_action(const ActionScript& parts) {
       "pid=; { read -r pid mw_rest </proc/self/stat; } 2>/dev/null || pid=$(/bin/sh -c 'echo \"$PPID\"')\n"
       "printf '%s %s %s\\n' \"$pid\" \"$(mw_start_of \"$pid\")\" \"$(mw_boot)\" >\"$D/pid\"\n";
   out += take_lock(parts);
-  out += guard_text(parts);
+  if (!parts.guard.empty()) {
+    out += guard_script(parts.guard, parts.digest, fmt::format("mw_mark stale; exit {}", stale_status));
+  }
   out += undo_text(parts);
   out += "export MW_SAVE=\"$D/save\"\n";
   out += save_text(parts);

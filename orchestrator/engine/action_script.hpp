@@ -41,12 +41,17 @@ struct ActionScript {
   // Asked again first; empty: not guarded.
   std::vector<Question> guard;
   std::string digest;        // of the answers that were planned on (Answers::digest)
+  std::string gate;          // shell text that runs before everything else and may exit (pipeline_script.hpp)
   Milliseconds dead_man{0};  // not 0: a timer undoes the action after so long unless it is disarmed
 };
 
 std::string compose_action(const ActionScript& parts);
 
-// True for content that can stand in a script: no NUL byte, at most 64 KiB.
+// Asks these and goes on when the digest of the answers (Answers::digest) is this one; else `otherwise`, which must
+// exit. Uses $D/guard, which it removes.
+std::string guard_script(const std::vector<Question>& guard, const std::string& digest, const std::string& otherwise);
+
+// True for content that can stand in a script: at most 64 KiB.
 bool fits_inside(const std::string& content);
 
 // What the node says about an action.

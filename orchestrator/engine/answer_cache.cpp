@@ -18,6 +18,12 @@ bool AnswerCache::has(const std::string& node, const std::string& key) const {
   return answers_.count({node, key}) != 0;
 }
 
+std::optional<Answers> AnswerCache::find(const std::string& node, const std::string& key) const {
+  const Lock guard(mutex_);
+  const auto kept = answers_.find({node, key});
+  return kept == answers_.end() ? std::nullopt : std::optional(kept->second);
+}
+
 void AnswerCache::changed() {
   const Lock guard(mutex_);
   ++changes_;

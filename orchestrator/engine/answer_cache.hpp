@@ -27,6 +27,7 @@ class AnswerCache {
   Ticket before_asking() const;
   void keep(const Ticket& ticket, const std::string& node, const std::map<std::string, Answers>& answers);
   bool has(const std::string& node, const std::string& key) const;
+  std::optional<Answers> find(const std::string& node, const std::string& key) const;
 
   // Something changed the host: all answers are old.
   void changed();

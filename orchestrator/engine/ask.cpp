@@ -36,15 +36,22 @@ std::size_t AskBatch::add(Command command) {
   return commands_.size() - 1;
 }
 
-void AskBatch::add(const Wanted& wanted) {
-  keys_.push_back(wanted.key);
+void AskBatch::add(const Wanted& wanted) { add(wanted, "", false); }
+
+void AskBatch::add(const Wanted& wanted, const std::string& before, bool gated) {
+  (gated ? gated_keys_ : keys_).push_back(wanted.key);
   for (const Question& question : wanted.questions) {
     Command command;
-    command.script = question.script;
+    command.script = before + question.script;
     command.become = wanted.become;
     command.deadline = question.deadline;
-    asked_.push_back({add(std::move(command)), wanted.key, question.key});
+    asked_.push_back({add(std::move(command)), wanted.key, question.key, gated});
   }
+}
+
+void AskBatch::add_unless_through(const std::vector<Wanted>& wanted, Command gate, const std::string& before) {
+  gate_ = add(std::move(gate));
+  for (const Wanted& one : wanted) add(one, before, true);
 }
 
 void AskBatch::add_facts(Become become) {
@@ -65,8 +72,13 @@ Result<void> AskBatch::send(const AnswerCache::Ticket& ticket) {
     results_ = std::move(*results);
   }
   answers_.clear();
+  const bool closed = gate_ && results_[*gate_].out == "closed\n";
   for (const std::string& key : keys_) answers_[key] = Answers();
+  for (const std::string& key : gated_keys_) {
+    if (closed) answers_[key] = Answers();
+  }
   for (const Asked& asked : asked_) {
+    if (asked.gated && !closed) continue;
     const CommandResult& result = results_[asked.command];
     answers_[asked.key].set(asked.question, Answer{result.exit_code, result.out, result.err});
   }

@@ -1,7 +1,10 @@
 // Questions of many steps in one round trip.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "orchestrator/engine/node_session.hpp"
@@ -23,6 +26,8 @@ class AskBatch {
   // Something that is not a question (an action), run in its place in the order. Returns its number.
   std::size_t add(Command command);
   void add(const Wanted& wanted);
+  // Questions of which the answers count only when `gate` prints "closed"; `before` stands before each of them.
+  void add_unless_through(const std::vector<Wanted>& wanted, Command gate, const std::string& before);
   // What the engine itself needs to know, unless it is known.
   void add_facts(Become become);
   bool empty() const { return commands_.empty(); }
@@ -39,12 +44,17 @@ class AskBatch {
     std::size_t command = 0;
     std::string key;
     std::string question;
+    bool gated = false;
   };
   NodeSession& node_;
+  void add(const Wanted& wanted, const std::string& before, bool gated);
+
   std::vector<Command> commands_;
   std::vector<Asked> asked_;
   std::vector<std::string> keys_;  // also steps that ask nothing have (empty) answers
   std::vector<std::pair<std::size_t, Become>> facts_;
+  std::vector<std::string> gated_keys_;
+  std::optional<std::size_t> gate_;  // the command that says whether the gated ones count
   std::vector<CommandResult> results_;
   std::map<std::string, Answers> answers_;
 };

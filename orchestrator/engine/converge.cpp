@@ -69,6 +69,7 @@ Alone::~Alone() {
 
 Result<Answers> Converger::ask(const ConvergeRequest& request, ConvergeRequest::First from) {
   NodeSession& node = *request.node;
+  if (request.questions.empty() && node.facts(request.become)) return Answers();
   AskTurn turn(node.cache, node.name);
   if (from == ConvergeRequest::First::kept) {
     if (std::optional<Answers> kept = turn.wait_for(request.key)) return std::move(*kept);
@@ -108,33 +109,54 @@ void Converger::say_planned(const ConvergeRequest& request, const Change& change
   run_.recorder.emit(EventType::step_planned, request.node->name, request.unit->decl->id, std::move(data));
 }
 
-Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, const Change& change,
-                                            const Answers& answers, Done& done) {
+Result<ActEnd> Converger::act(const ConvergeRequest& request, Round& round, std::size_t index, const Value& titles) {
+  const Change& change = round.change;
+  ActRequest act;
+  act.node = request.node;
+  act.unit = request.unit;
+  act.action = &change.actions[index];
+  act.index = index;
+  act.become = request.become;
+  act.deadline = request.deadline;
+  act.planned = titles;
+  if (round.pipe) {
+    Result<ActEnd> end = piped(request, round, act);
+    if (!end || end->kind != ActEnd::Kind::locked) return end;
+    // Somebody else has the node: that is waited for here, and with nothing behind it.
+    round.pipe->drop_rest();
+    round.pipe = nullptr;
+  }
+  // The first action changes the answers, so the later ones of the same change go unguarded.
+  if (index == 0 && !act.action->marks.guard_self) {
+    act.guard = request.questions;
+    act.digest = round.answers.digest();
+  }
+  if (index + 1 == change.actions.size()) {
+    act.after.push_back({request.key, request.questions, request.become});
+    if (request.ahead) {
+      for (Wanted& wanted : request.ahead(Ahead::all)) act.after.push_back(std::move(wanted));
+    }
+  }
+  return actor_.act(act);
+}
+
+Result<ActEnd> Converger::piped(const ConvergeRequest& request, Round& round, const ActRequest& act) {
+  // One that was sent before may turn out to be stale at once, which is of no interest to anybody.
+  constexpr Milliseconds soon = std::chrono::milliseconds(250);
+  const bool quiet = round.sent_before;
+  return round.pipe->end_of(request.key, act.index, quiet ? soon : Milliseconds(0), [&] {
+    if (std::exchange(round.sent_before, false)) say_planned(request, round.change);
+    actor_.say_started(act);
+  });
+}
+
+Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, Round& round, Done& done) {
   Value titles = Value::array();
-  for (const Action& action : change.actions) titles.push_back(action.title);
-  for (std::size_t i = 0; i < change.actions.size(); ++i) {
+  for (const Action& action : round.change.actions) titles.push_back(action.title);
+  for (std::size_t i = 0; i < round.change.actions.size(); ++i) {
     if (i > 0 && run_.stop_now()) return fail(ErrorKind::interrupted, "interrupted between two actions");
-    const Action& action = change.actions[i];
-    ActRequest act;
-    act.node = request.node;
-    act.unit = request.unit;
-    act.action = &action;
-    act.index = i;
-    act.become = request.become;
-    act.deadline = request.deadline;
-    act.planned = titles;
-    // The first action changes the answers, so the later ones of the same change go unguarded.
-    if (i == 0 && !action.marks.guard_self) {
-      act.guard = request.questions;
-      act.digest = answers.digest();
-    }
-    if (i + 1 == change.actions.size()) {
-      act.after.push_back({request.key, request.questions, request.become});
-      if (request.ahead) {
-        for (Wanted& wanted : request.ahead(Ahead::all)) act.after.push_back(std::move(wanted));
-      }
-    }
-    Result<ActEnd> end = actor_.act(act);
+    const Action& action = round.change.actions[i];
+    Result<ActEnd> end = act(request, round, i, titles);
     if (!end) return fail(end.error());
     done.answers = std::move(end->answers);
     if (end->kind == ActEnd::Kind::stale) return Acted::stale;
@@ -147,6 +169,37 @@ Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, cons
     done.results.push_back({action.title, std::move(end->answer), end->elapsed});
   }
   return Acted::all;
+}
+
+// Together with what may follow it, unless it is a single action that nothing follows.
+Result<void> Converger::send_pipe(const ConvergeRequest& request, Round& round) {
+  const bool allowed = pipes_ != nullptr && request.followers && run_.options.pipelining == Pipelining::on &&
+                       !run_.stop_starting() && host_.turns().open();
+  if (!allowed || !fits_pipeline(round.change, *request.unit->decl)) return {};
+  PipeUnit first;
+  first.unit = *request.unit;
+  first.questions = request.questions;
+  first.answers = round.answers;
+  first.change = round.change;
+  first.deadline = request.deadline;
+  if (request.expect) first.expected = request.expect(round.answers, round.change);
+  std::vector<PipeUnit> units;
+  const bool lead = first.lets_follow();
+  units.push_back(std::move(first));
+  if (lead) {
+    std::vector<PipeUnit> more = request.followers();
+    std::move(more.begin(), more.end(), std::back_inserter(units));
+  }
+  if (units.size() == 1 && round.change.actions.size() == 1) return {};
+  std::vector<Wanted> others;
+  for (Wanted& wanted : request.ahead ? request.ahead(Ahead::all) : std::vector<Wanted>()) {
+    const auto along = [&](const PipeUnit& unit) { return unit.unit.key() == wanted.key; };
+    if (std::none_of(units.begin(), units.end(), along)) others.push_back(std::move(wanted));
+  }
+  Result<std::shared_ptr<Pipe>> sent = pipes_->send(*request.node, request.become, std::move(units), others);
+  if (!sent) return fail(sent.error());
+  round.pipe = std::move(*sent);
+  return {};
 }
 
 Result<Converged> Converger::verify(const ConvergeRequest& request, const Change& change, const Done& acted) {
@@ -183,37 +236,68 @@ Result<Converged> Converger::verify(const ConvergeRequest& request, const Change
   return done;
 }
 
+Result<Converger::Round> Converger::begin(const ConvergeRequest& request, int plans,
+                                          const std::optional<Answers>& found) {
+  Round round;
+  if (pipes_ != nullptr) round.pipe = pipes_->take(request.key, request.deadline);
+  if (round.pipe) {
+    const PipeUnit& unit = round.pipe->unit(request.key);
+    round.answers = unit.answers;
+    round.change = unit.change;
+    round.sent_before = true;
+    return round;
+  }
+  // What a stale action found comes back in the same round trip.
+  Result<Answers> answers =
+      found ? Result<Answers>(*found) : ask(request, plans == 0 ? request.first : ConvergeRequest::First::ask);
+  if (!answers) return fail(answers.error());
+  Result<Change> change = request.plan(*answers);
+  if (!change) return fail(change.error());
+  round.answers = std::move(*answers);
+  round.change = std::move(*change);
+  return round;
+}
+
+Result<Converged> Converger::nothing_to_do(const ConvergeRequest& request, Round& round) {
+  Converged done;
+  done.changed = !round.change.empty();
+  done.outputs_known = round.change.empty();
+  done.summary = round.change.summary;
+  done.outputs = round.change.outputs;
+  if (round.change.empty() && request.outputs) {
+    Result<Value> outputs = request.outputs(round.answers, {});
+    if (!outputs) return fail(wrap(outputs.error(), "reading outputs"));
+    done.outputs = std::move(*outputs);
+  }
+  done.change = std::move(round.change);
+  return done;
+}
+
 Result<Converged> Converger::run(const ConvergeRequest& request) {
   Done acted;
-  for (int plan = 0; plan < plans_at_most; ++plan) {
-    // What a stale action found comes back in the same round trip.
-    Result<Answers> answers = acted.answers ? Result<Answers>(*acted.answers)
-                                            : ask(request, plan == 0 ? request.first : ConvergeRequest::First::ask);
-    if (!answers) return fail(answers.error());
-    Result<Change> change = request.plan(*answers);
-    if (!change) return fail(change.error());
-    const bool planning = run_.options.mode == Mode::plan;
-    if (planning || !change->empty()) say_planned(request, *change);
-    if (change->empty() || planning) {
-      Converged done;
-      done.changed = !change->empty();
-      done.outputs_known = change->empty();
-      done.summary = change->summary;
-      done.outputs = change->outputs;
-      if (change->empty() && request.outputs) {
-        Result<Value> outputs = request.outputs(*answers, {});
-        if (!outputs) return fail(wrap(outputs.error(), "reading outputs"));
-        done.outputs = std::move(*outputs);
-      }
-      done.change = std::move(*change);
-      return done;
-    }
-    const Alone alone(run_, host_.turns(), change->actions);
-    if (!alone.granted()) return fail(ErrorKind::interrupted, "interrupted while waiting for the other steps to end");
+  const bool planning = run_.options.mode == Mode::plan;
+  for (int plans = 0; plans < plans_at_most;) {
+    Result<Round> round = begin(request, plans, acted.answers);
+    if (!round) return fail(round.error());
+    const Change change = round->change;
+    // That it was planned before the ones before it had acted is no sign of somebody else.
+    if (!round->sent_before) ++plans;
+    if (planning || (!change.empty() && !round->sent_before)) say_planned(request, change);
     acted = Done();
-    const Result<Acted> end = act_all(request, *change, *answers, acted);
+    if (change.empty() && round->pipe && !round->pipe->same_answers(request.key)) {
+      round->pipe->drop_rest();
+      continue;
+    }
+    if (change.empty() || planning) return nothing_to_do(request, *round);
+    const Alone alone(run_, host_.turns(), change.actions);
+    if (!alone.granted()) return fail(ErrorKind::interrupted, "interrupted while waiting for the other steps to end");
+    if (!round->pipe) {
+      if (Result<void> sent = send_pipe(request, *round); !sent) return fail(sent.error());
+    }
+    const Result<Acted> end = act_all(request, *round, acted);
     if (!end) return fail(end.error());
-    if (*end == Acted::all) return verify(request, *change, acted);
+    if (*end == Acted::all) return verify(request, change, acted);
+    if (round->pipe) round->pipe->drop_rest();
   }
   return fail(make_error(ErrorKind::stale, fmt::format("{}: the answers changed under {} plans in a row",
                                                        request.node->name, plans_at_most))

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/engine/act.hpp"
+#include "orchestrator/engine/pipeline.hpp"
 
 namespace millwright {
 
@@ -23,6 +23,9 @@ struct ConvergeRequest {
   std::function<Result<Change>(const Answers&)> plan;
   std::function<Result<Value>(const Answers&, const std::vector<ActionResult>&)> outputs;  // empty: the change's
   std::function<std::vector<Wanted>(Ahead)> ahead;  // what other steps want to know, asked in the same round trip
+  // What will be answered after the change, and which units may go along behind it. Empty: it goes alone.
+  std::function<std::vector<Expectation>(const Answers&, const Change&)> expect;
+  std::function<std::vector<PipeUnit>()> followers;
 };
 
 struct Converged {
@@ -51,7 +54,9 @@ class Alone {
 // Safe for concurrent use.
 class Converger {
  public:
-  Converger(RunContext& run, HostSession& host) : run_(run), host_(host), actor_(run, host) {}
+  // Without pipes each action is waited for.
+  Converger(RunContext& run, HostSession& host, Pipes* pipes = nullptr)
+      : run_(run), host_(host), pipes_(pipes), actor_(run, host) {}
   // Errors: those of asking and acting; remote_exit when an action failed (detail: the end of what it said);
   // stale when the answers changed under every plan; failed_test never.
   Result<Converged> run(const ConvergeRequest& request);
@@ -64,12 +69,24 @@ class Converger {
     std::vector<ActionResult> results;
     std::optional<Answers> answers;  // to this step's questions, from behind the last action
   };
-  Result<Acted> act_all(const ConvergeRequest& request, const Change& change, const Answers& answers, Done& done);
+  struct Round {  // one plan and what comes of it
+    Answers answers;
+    Change change;
+    std::shared_ptr<Pipe> pipe;  // that its actions travel in
+    bool sent_before = false;    // by a step before this one; nothing has been said of it yet
+  };
+  Result<Round> begin(const ConvergeRequest& request, int plans, const std::optional<Answers>& found);
+  Result<Converged> nothing_to_do(const ConvergeRequest& request, Round& round);
+  Result<void> send_pipe(const ConvergeRequest& request, Round& round);
+  Result<ActEnd> act(const ConvergeRequest& request, Round& round, std::size_t index, const Value& titles);
+  Result<ActEnd> piped(const ConvergeRequest& request, Round& round, const ActRequest& act);
+  Result<Acted> act_all(const ConvergeRequest& request, Round& round, Done& done);
   Result<Converged> verify(const ConvergeRequest& request, const Change& change, const Done& done);
   void say_planned(const ConvergeRequest& request, const Change& change);
 
   RunContext& run_;
   HostSession& host_;
+  Pipes* const pipes_;
   Actor actor_;
 };
 

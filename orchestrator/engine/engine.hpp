@@ -50,6 +50,10 @@ struct PlayHost {
   std::vector<std::string> groups;
 };
 
+// Whether actions may travel together, each beginning on the node when the one before it ended well (on), or each waits
+// for the controller to have looked at the one before it (off).
+enum class Pipelining { on, off };
+
 enum class Mode { apply, plan };  // plan: ask and plan only, change nothing
 
 struct RunOptions {
@@ -59,6 +63,7 @@ struct RunOptions {
   std::vector<std::string> skip_tags;
   std::string start_at;      // step id; earlier ones are taken as done (their outputs are asked)
   bool no_rollback = false;  // leave failures as they are
+  Pipelining pipelining = Pipelining::on;
   Milliseconds lock_wait{0};
   std::string why;  // shown to others who meet the lock
   // Where actions keep undo and marks on a node. Empty: /var/lib/millwright as root, else ~/.local/state/millwright.

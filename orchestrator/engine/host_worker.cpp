@@ -92,7 +92,7 @@ void HostWorker::start(std::size_t step) {
   here.lock = lock_of(session_, decl);
   session_.turns().enter();
   here.thread = std::thread([this, step] {
-    StepResult result = runner_.run(step);
+    StepResult result = runner_.run(step, StepRunner::Along::followers);
     session_.turns().leave();
     {
       const Lock guard(mutex_);
@@ -120,11 +120,30 @@ void HostWorker::take_ended() {
   }
 }
 
+// What is on its way to the node and has not begun there is stopped; what has begun is finished by its step.
 void HostWorker::drain() {
-  while (!running_.empty()) {
+  runner_.pipes().stop();
+  while (true) {
     const std::uint64_t seen = run_.board.changes();
     take_ended();
-    if (!running_.empty()) wait_for_change(seen);
+    start_sent();
+    if (running_.empty()) break;
+    wait_for_change(seen);
+  }
+  runner_.pipes().wait();
+}
+
+void HostWorker::start_sent() {
+  while (true) {
+    const std::set<std::size_t> sent = runner_.pipes().steps_left();
+    if (sent.empty()) return;
+    std::set<std::size_t> others;
+    for (std::size_t step : run_.order.order()) {
+      if (sent.count(step) == 0) others.insert(others.end(), step);
+    }
+    const Board::Next next = run_.board.next(session_.name(), others);
+    if (next.kind != Board::Next::Kind::run) return;
+    start(next.step);
   }
 }
 
@@ -246,6 +265,7 @@ void HostWorker::steps() {
     take_ended();
     handle_failures();
     if (over_ || lost_ || run_.stop_starting()) break;
+    start_sent();
     const Board::Next next = run_.board.next(session_.name(), held_back());
     if (next.kind == Board::Next::Kind::cancel) {
       run_.board.put(session_.name(), next.step,
@@ -253,6 +273,7 @@ void HostWorker::steps() {
     } else if (next.kind == Board::Next::Kind::run && running_.size() < most && session_.turns().open()) {
       start(next.step);
     } else if (next.kind == Board::Next::Kind::finished && running_.empty()) {
+      runner_.pipes().wait();
       return;
     } else {
       wait_for_change(seen);

@@ -40,6 +40,7 @@ class HostWorker {
   void start(std::size_t step);
   void wait_for_change(std::uint64_t seen);
   std::set<std::size_t> held_back() const;
+  void start_sent();
   void take_ended();
   void drain();
   void handle_failures();

@@ -81,6 +81,7 @@ Value options_value(const RunOptions& options) {
           {"skip_tags", options.skip_tags},
           {"start_at", options.start_at},
           {"no_rollback", options.no_rollback},
+          {"pipelining", options.pipelining == Pipelining::on},
           {"node_state_dir", options.node_state_dir}};
 }
 
@@ -123,6 +124,7 @@ Result<RunParameters> parameters_of(const Value& value, const RunOptions& today)
     out.options.skip_tags = options.at("skip_tags").get<std::vector<std::string>>();
     out.options.start_at = options.at("start_at").get<std::string>();
     out.options.no_rollback = options.at("no_rollback").get<bool>() || today.no_rollback;
+    out.options.pipelining = options.value("pipelining", true) ? Pipelining::on : Pipelining::off;
     out.options.node_state_dir = options.at("node_state_dir").get<std::string>();
   } catch (const Value::exception& problem) {
     return fail(ErrorKind::invalid,

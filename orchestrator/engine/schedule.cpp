@@ -151,8 +151,6 @@ void Board::moved(Row& row) {
   }
 }
 
-namespace {
-
 bool lets_go_on(const StepResult& result) {
   switch (result.progress) {
     case Progress::ok:
@@ -166,6 +164,8 @@ bool lets_go_on(const StepResult& result) {
       return false;
   }
 }
+
+namespace {
 
 bool unfinished(const StepResult& result) {
   return result.progress == Progress::waiting || result.progress == Progress::running;

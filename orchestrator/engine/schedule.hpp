@@ -32,6 +32,9 @@ struct StepResult {
   std::optional<Verdict> verdict;
 };
 
+// What needs the step may run: it went well, or does not matter.
+bool lets_go_on(const StepResult& result);
+
 // The order and the edges of the steps, by their position in the playbook. Immutable.
 class StepOrder {
  public:

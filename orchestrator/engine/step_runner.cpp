@@ -62,31 +62,6 @@ StepResult StepRunner::known_when_it_runs(const Unit& unit, const std::string& w
   return result;
 }
 
-std::vector<Wanted> StepRunner::ahead(const NodeSession& node, const std::string& except, Ahead which) const {
-  std::vector<Wanted> wanted;
-  for (std::size_t step : run_.order.order()) {
-    const StepDecl& decl = run_.playbook.steps[step];
-    const StepKind* kind = run_.services.registry->find_converging(decl.uses);
-    const Progress progress = run_.board.get(host_.name(), step).progress;
-    // Another step that has begun may be about to ask; behind an action it has what it wants.
-    const bool own = progress == Progress::running && (except == decl.id || except.rfind(decl.id + "[", 0) == 0);
-    const bool begun = progress == Progress::running && which == Ahead::missing;
-    if (kind == nullptr || (progress != Progress::waiting && !own && !begun)) continue;
-    if (host_.node_name_for(decl) != node.name) continue;
-    const auto units = units_of(run_, host_.host(), step);
-    if (!units || !*units) continue;
-    for (const Unit& unit : **units) {
-      if (unit.key() == except) continue;
-      if (which == Ahead::missing && node.cache.has(node.name, unit.key())) continue;
-      // A mistake in a later step is reported when it is that step's turn.
-      const auto prepared = prepare(run_, host_.host(), unit, replaced(step));
-      if (!prepared || !*prepared || !(*prepared)->wanted) continue;
-      wanted.push_back({unit.key(), kind->ask(Inputs((*prepared)->inputs)), host_.become_of(decl)});
-    }
-  }
-  return wanted;
-}
-
 const StepRecord* StepRunner::finished_before(const Unit& unit) const {
   const auto host = run_.earlier.find(host_.name());
   if (host == run_.earlier.end()) return nullptr;
@@ -107,11 +82,11 @@ Value StepRunner::earlier_outputs(const Unit& unit) const {
                                                                             : Value::object();
 }
 
-StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSession& node, const Value& values) {
+StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSession& node, const Value& values,
+                                Along along) {
   const Inputs inputs(values);
   const bool before = finished_before(unit) != nullptr;
   bool kept = false;
-  constexpr Milliseconds whole_day = std::chrono::hours(24);  // each action has a deadline of its own
   ConvergeRequest request;
   request.node = &node;
   request.unit = &unit;
@@ -135,6 +110,8 @@ StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSess
     return kind.outputs(inputs, answers, results);
   };
   request.ahead = [&](Ahead which) { return ahead(node, unit.key(), which); };
+  request.expect = [&](const Answers& answers, const Change& change) { return kind.expect(inputs, answers, change); };
+  if (along == Along::followers) request.followers = [&] { return followers(node, unit); };
   Result<Converged> done = converger_.run(request);
   if (!done && waits_for_changes(unit, done.error())) return known_when_it_runs(unit, done.error().message);
   if (!done) return failed(done.error());
@@ -228,7 +205,7 @@ void StepRunner::keep_first_replaced(const Unit& unit, Value& outputs) {
   outputs[name] = replaced_first_.try_emplace(unit.key(), outputs[name]).first->second;
 }
 
-StepResult StepRunner::run_unit(const Unit& unit) {
+StepResult StepRunner::run_unit(const Unit& unit, Along along) {
   Result<std::optional<Prepared>> prepared = prepare(run_, host_.host(), unit, replaced(unit.step));
   if (!prepared) return failed(prepared.error());
   StepResult result;
@@ -253,8 +230,8 @@ StepResult StepRunner::run_unit(const Unit& unit) {
   const StepKind* converging = run_.services.registry->find_converging(unit.decl->uses);
   const ActiveStep* active = run_.services.registry->find_active(unit.decl->uses);
   try {
-    result =
-        converging != nullptr ? converge(unit, *converging, **node, inputs) : activate(unit, *active, **node, inputs);
+    result = converging != nullptr ? converge(unit, *converging, **node, inputs, along)
+                                   : activate(unit, *active, **node, inputs);
   } catch (const std::exception& problem) {
     // Step kinds report what they expect as values, so this is a bug in one; the other hosts go on all the same.
     result = failed(
@@ -264,7 +241,7 @@ StepResult StepRunner::run_unit(const Unit& unit) {
   return result;
 }
 
-StepResult StepRunner::run_units(const std::vector<Unit>& units) {
+StepResult StepRunner::run_units(const std::vector<Unit>& units, Along along) {
   StepResult all;
   all.progress = Progress::skipped;
   all.outputs_known = true;
@@ -272,7 +249,7 @@ StepResult StepRunner::run_units(const std::vector<Unit>& units) {
   all.outputs = Value::array();
   std::size_t changed = 0;
   for (const Unit& unit : units) {
-    StepResult one = run_unit(unit);
+    StepResult one = run_unit(unit, along);
     all.inputs.push_back(one.inputs);
     all.outputs.push_back(one.outputs);
     all.outputs_known = all.outputs_known && one.outputs_known;
@@ -302,7 +279,7 @@ StepResult StepRunner::run_units(const std::vector<Unit>& units) {
   return all;
 }
 
-StepResult StepRunner::attempt(std::size_t step) {
+StepResult StepRunner::attempt(std::size_t step, Along along) {
   const Result<std::optional<std::vector<Unit>>> units = units_of(run_, host_.host(), step);
   if (!units) return failed(units.error());
   if (!*units) {
@@ -317,10 +294,10 @@ StepResult StepRunner::attempt(std::size_t step) {
         make_error(ErrorKind::invalid, "foreach of step " + unknown.decl->id + " reads outputs of a step that has none")
             .at(unknown.decl->mark));
   }
-  return run_.playbook.steps[step].foreach ? run_units(**units) : run_unit((*units)->front());
+  return run_.playbook.steps[step].foreach ? run_units(**units, along) : run_unit((*units)->front(), along);
 }
 
-StepResult StepRunner::run(std::size_t step) {
+StepResult StepRunner::run(std::size_t step, Along along) {
   const StepDecl& decl = run_.playbook.steps[step];
   Clock& clock = *run_.services.clock;
   const SteadyPoint begin = clock.steady();
@@ -332,7 +309,9 @@ StepResult StepRunner::run(std::size_t step) {
     keep_record(step, result);
     run_.recorder.emit(EventType::step_started, node_name(decl), decl.id,
                        {{"uses", decl.uses}, {"attempt", attempt_number}});
-    result = attempt(step);
+    result = attempt(step, along);
+    // Whatever went wrong, nothing that follows it may go on by itself.
+    if (!lets_go_on(result)) pipes_.drop(step);
     const bool again = result.progress == Progress::failed && attempt_number <= decl.retry.times &&
                        !run_.stop_starting() && result.error->kind != ErrorKind::busy;
     if (!again) break;

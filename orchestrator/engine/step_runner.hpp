@@ -14,10 +14,15 @@ namespace millwright {
 // Safe for concurrent use, but for `replace`, which needs that no step of the host runs.
 class StepRunner {
  public:
-  StepRunner(RunContext& run, HostSession& host) : run_(run), host_(host), converger_(run, host) {}
+  StepRunner(RunContext& run, HostSession& host)
+      : run_(run), host_(host), pipes_(run, host), converger_(run, host, &pipes_) {}
 
   // Runs it with its retries; says step_started and step_finished and keeps the record. Does not touch the board.
-  StepResult run(std::size_t step);
+  // With Along::followers, actions of steps behind it may be sent with its own: the caller must see to it that those
+  // of `pipes().steps_left()` get their turn.
+  enum class Along { nothing, followers };
+  StepResult run(std::size_t step, Along along = Along::nothing);
+  Pipes& pipes() { return pipes_; }
   // Says and records a step that does not run.
   StepResult leave_out(std::size_t step, Progress progress, const std::string& why);
 
@@ -31,10 +36,13 @@ class StepRunner {
   Result<StepOutcome> run_active(const Unit& unit, const Value& inputs);
 
  private:
-  StepResult attempt(std::size_t step);
-  StepResult run_units(const std::vector<Unit>& units);
-  StepResult run_unit(const Unit& unit);
-  StepResult converge(const Unit& unit, const StepKind& kind, NodeSession& node, const Value& inputs);
+  class Path;
+  static constexpr Milliseconds whole_day = std::chrono::hours(24);  // each action has a deadline of its own
+  StepResult attempt(std::size_t step, Along along);
+  StepResult run_units(const std::vector<Unit>& units, Along along);
+  StepResult run_unit(const Unit& unit, Along along);
+  StepResult converge(const Unit& unit, const StepKind& kind, NodeSession& node, const Value& inputs, Along along);
+  std::vector<PipeUnit> followers(const NodeSession& node, const Unit& first) const;
   StepResult activate(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
   StepResult preview(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
   StepResult failed(Error error) const;
@@ -53,6 +61,7 @@ class StepRunner {
 
   RunContext& run_;
   HostSession& host_;
+  Pipes pipes_;
   Converger converger_;
   std::map<std::size_t, Value> replaced_;
   Mutex mutex_;

@@ -90,6 +90,14 @@ enum class Verification {
   exit_status,  // nothing to ask (a command without a guard): zero is success, and it always runs
 };
 
+// What an answer will be once a change has been made: these texts in this order with anything in between. It decides
+// nothing by itself: it only lets the actions of later steps begin on the node without waiting for the controller to
+// look at the answers, which it does all the same. So it must hold only where `plan` finds nothing left to do.
+struct Expectation {
+  std::string key;                  // of a question, which must also exit with 0
+  std::vector<std::string> pieces;  // {"file 644 ", " abc\n"}; {"x\n"}: exactly this
+};
+
 // What planning found to do. No actions: already so.
 struct Change {
   std::vector<Action> actions;

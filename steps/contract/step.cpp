@@ -7,6 +7,8 @@ namespace millwright {
 
 std::vector<Error> AnyStepKind::check(const Inputs&) const { return {}; }
 
+std::vector<Expectation> StepKind::expect(const Inputs&, const Answers&, const Change&) const { return {}; }
+
 Result<Value> StepKind::outputs(const Inputs& inputs, const Answers& answers, const std::vector<ActionResult>&) const {
   Result<Change> change = plan(inputs, answers);
   if (!change) return fail(change.error());

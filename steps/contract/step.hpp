@@ -35,6 +35,9 @@ class StepKind : public AnyStepKind {
   virtual std::vector<Question> ask(const Inputs& inputs) const = 0;
   // An error here means the answers say that it cannot be done (kind refused, with what holds it) or make no sense.
   virtual Result<Change> plan(const Inputs& inputs, const Answers& answers) const = 0;
+  // What will be answered when the actions of `change` have ended well. Nothing (the default): that is not known ahead,
+  // so whatever follows waits until the answers have been looked at. Questions that are not named may say anything.
+  virtual std::vector<Expectation> expect(const Inputs& inputs, const Answers& answers, const Change& change) const;
   // Outputs after acting; `answers` are those of asking again. By default the outputs of the empty change.
   virtual Result<Value> outputs(const Inputs& inputs, const Answers& answers,
                                 const std::vector<ActionResult>& results) const;

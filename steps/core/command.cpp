@@ -80,6 +80,10 @@ std::vector<Error> CommandStep::check(const Inputs& inputs) const {
 
 std::vector<Question> CommandStep::ask(const Inputs& inputs) const { return core::guard_questions(inputs); }
 
+std::vector<Expectation> CommandStep::expect(const Inputs& inputs, const Answers&, const Change&) const {
+  return core::guard_expectations(inputs);
+}
+
 Result<Change> CommandStep::plan(const Inputs& inputs, const Answers& answers) const {
   const std::string text = command_text(inputs);
   return core::plan_run(inputs, answers, title_of(text), core::run_prelude(inputs) + "set +u\n" + text + "\n");

@@ -11,6 +11,7 @@ class CommandStep final : public StepKind {
   std::vector<Error> check(const Inputs& inputs) const override;
   std::vector<Question> ask(const Inputs& inputs) const override;
   Result<Change> plan(const Inputs& inputs, const Answers& answers) const override;
+  std::vector<Expectation> expect(const Inputs& inputs, const Answers& answers, const Change& change) const override;
   Result<Value> outputs(const Inputs& inputs, const Answers& answers,
                         const std::vector<ActionResult>& results) const override;
 };

@@ -385,4 +385,30 @@ Result<Change> FileStep::plan(const Inputs& inputs, const Answers& answers) cons
   return Planner(inputs, answers, std::move(*state)).plan();
 }
 
+std::vector<Expectation> FileStep::expect(const Inputs& inputs, const Answers& answers, const Change&) const {
+  const auto before = core::parse_path_state(answers.at("state"), inputs.string("path"));
+  if (!before) return {};
+  core::ExpectedPath after;
+  after.mode = inputs.string_or("mode", "");
+  after.owner = inputs.string_or("owner", "");
+  after.group = inputs.string_or("group", "");
+  const std::string want = wanted_state(inputs);
+  if (want == "link") {
+    after.type = PathType::link;
+    after.target = inputs.string_or("target", "");
+  } else if (want == "directory") {
+    after.type = PathType::directory;
+  } else if (want == "touch" || (want == "file" && !has_content(inputs))) {
+    const bool other = before->type != PathType::file && before->type != PathType::absent;
+    if (other) return {};
+    after.type = PathType::file;
+  } else if (want == "file") {
+    const auto wanted = wanted_content(inputs);
+    if (!wanted) return {};
+    after.type = PathType::file;
+    after.sha256 = wanted->sha256;
+  }
+  return {core::expect_path_state("state", after)};
+}
+
 }  // namespace millwright

@@ -177,6 +177,40 @@ Result<PathState> parse_path_state(const Answer& answer, std::string_view path) 
   return state;
 }
 
+Expectation expect_path_state(std::string key, const ExpectedPath& path) {
+  if (path.type == PathType::absent) return {std::move(key), {"absent\n", ""}};
+  if (path.type == PathType::link) return {std::move(key), {"link " + path.target + "\n"}};
+  Expectation expected{std::move(key), {std::string(to_string(path.type)) + " "}};
+  const auto text = [&](const std::string& words) { expected.pieces.back() += words; };
+  const auto number = [](const std::string& name) {
+    return name.find_first_not_of("0123456789") == std::string::npos ? name : std::string();
+  };
+  const auto name = [&](const std::string& given) { return number(given).empty() ? given : std::string(); };
+  const auto part = [&](const std::string& wanted) {
+    if (wanted.empty()) {
+      expected.pieces.emplace_back();
+    } else {
+      text(wanted);
+    }
+  };
+  part(path.mode.empty() ? "" : as_stat_prints(path.mode));
+  text(" ");
+  part(number(path.owner));
+  text(" ");
+  part(number(path.group));
+  if (path.type == PathType::file) {
+    text(" ");
+    part(path.sha256);
+  }
+  text("\nowner ");
+  part(name(path.owner));
+  text("\ngroup ");
+  part(name(path.group));
+  text("\n");
+  expected.pieces.emplace_back();  // sizes
+  return expected;
+}
+
 Action write_action(const FilePlacement& file, const std::string& sha256, const PathState& before) {
   const bool fresh = before.type == PathType::absent;
   Action action;

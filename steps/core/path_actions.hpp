@@ -33,6 +33,15 @@ enum class TreeSize { ask, skip };  // walking a directory takes time
 std::string path_state_script(std::string_view path, TreeSize tree);
 Result<PathState> parse_path_state(const Answer& answer, std::string_view path);
 
+// The answer to path_state_script when the path is like this; empty members may be anything.
+struct ExpectedPath {
+  PathType type = PathType::absent;
+  std::string mode, owner, group;  // owner and group by name or number, as wanted
+  std::string sha256;              // files
+  std::string target;              // links
+};
+Expectation expect_path_state(std::string key, const ExpectedPath& path);
+
 // What should be so; empty members are left as they are.
 struct Attributes {
   std::string mode, owner, group;

@@ -119,6 +119,14 @@ std::vector<Question> guard_questions(const Inputs& inputs) {
   return {{.key = "guard", .script = script}};
 }
 
+std::vector<Expectation> guard_expectations(const Inputs& inputs) {
+  // The first is enough; what the others say is of no interest then.
+  for (const std::string name : {"creates", "removes", "unless"}) {
+    if (inputs.has(name)) return {{"guard", {name + " yes\n", ""}}};
+  }
+  return {};
+}
+
 Result<std::string> guard_satisfied(const Inputs& inputs, const Answers& answers) {
   if (!has_guard(inputs)) return std::string();
   const Answer& answer = answers.at("guard");

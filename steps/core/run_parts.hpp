@@ -24,6 +24,7 @@ std::string run_prelude(const Inputs& inputs);
 bool has_guard(const Inputs& inputs);
 // One question with the key "guard"; none without guards.
 std::vector<Question> guard_questions(const Inputs& inputs);
+std::vector<Expectation> guard_expectations(const Inputs& inputs);  // once it has run
 // Why nothing has to run ("/opt/x exists"); empty: it has to. Without a guard always empty.
 Result<std::string> guard_satisfied(const Inputs& inputs, const Answers& answers);
 

@@ -108,6 +108,10 @@ std::vector<Error> ScriptStep::check(const Inputs& inputs) const {
 
 std::vector<Question> ScriptStep::ask(const Inputs& inputs) const { return core::guard_questions(inputs); }
 
+std::vector<Expectation> ScriptStep::expect(const Inputs& inputs, const Answers&, const Change&) const {
+  return core::guard_expectations(inputs);
+}
+
 Result<Change> ScriptStep::plan(const Inputs& inputs, const Answers& answers) const {
   if (!inputs.has("source") && !inputs.has("content")) {
     return fail(ErrorKind::invalid, "script needs 'source' or 'content'");

@@ -74,4 +74,9 @@ Result<Change> TemplateStep::plan(const Inputs& inputs, const Answers& answers) 
   return kFile.plan(as_file(inputs), answers);
 }
 
+std::vector<Expectation> TemplateStep::expect(const Inputs& inputs, const Answers& answers,
+                                              const Change& change) const {
+  return kFile.expect(as_file(inputs), answers, change);
+}
+
 }  // namespace millwright

@@ -132,6 +132,7 @@ void Lab::note(const std::string& node, const std::vector<std::string>& scripts)
     const Lock guard(mutex_);
     Traffic& traffic = traffic_[node];
     ++traffic.round_trips;
+    traffic.trips.push_back(scripts);
     traffic.scripts.insert(traffic.scripts.end(), scripts.begin(), scripts.end());
     hook = hook_;
   }

@@ -41,6 +41,7 @@ std::string tree(const std::string& folder);
 struct Traffic {
   int round_trips = 0;
   std::vector<std::string> scripts;
+  std::vector<std::vector<std::string>> trips;  // the same by round trip
 };
 
 class Lab final : public Connector {

@@ -66,9 +66,14 @@ class Note : public StepKind {
     change.actions.push_back(write_action(path, text));
     return change;
   }
+  std::vector<Expectation> expect(const Inputs& inputs, const Answers&, const Change&) const override {
+    if (!inputs.boolean("expects")) return {};
+    return {{"text", {inputs.string("text")}}};
+  }
 
  private:
-  const Signature signature_ = signature_of("note", {input("path"), input("text")}, {"path", "text"});
+  const Signature signature_ =
+      signature_of("note", {input("path"), input("text"), input("expects", true)}, {"path", "text"});
 };
 
 class Say : public StepKind {
@@ -249,6 +254,9 @@ class Span : public StepKind {
     action.marks.destructive = inputs.boolean("destructive");
     change.actions.push_back(std::move(action));
     return change;
+  }
+  std::vector<Expectation> expect(const Inputs&, const Answers&, const Change&) const override {
+    return {{"ended", {"1\n"}}};
   }
 
  private:

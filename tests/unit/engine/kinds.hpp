@@ -1,5 +1,7 @@
 // Step kinds for engine tests. Each is the smallest that has what it is named for.
-//   note     {path, text, owner_ok}: a file with that text; asks, undoes exactly, refuses when somebody changed it
+//   note     {path, text, expects}: a file with that text; asks, undoes exactly, refuses when somebody changed it;
+//   knows
+//            ahead what will be answered, unless told not to
 //   say      {to, text, undo}: appends a line, always (nothing to ask)
 //   box      {path}: a container of the lab; gives its node
 //   break    {status}: an action that fails after having changed a file

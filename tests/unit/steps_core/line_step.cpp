@@ -76,4 +76,9 @@ mv -- "$p.millwright-restoring" "$p"
   return change;
 }
 
+// 4. What the question will say then. Optional: without it the next step waits until this one has been verified.
+std::vector<Expectation> LineStep::expect(const Inputs&, const Answers&, const Change&) const {
+  return {{"line", {"there\n"}}};
+}
+
 }  // namespace millwright

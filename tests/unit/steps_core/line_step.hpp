@@ -10,6 +10,7 @@ class LineStep final : public StepKind {
   const Signature& signature() const override;
   std::vector<Question> ask(const Inputs& inputs) const override;
   Result<Change> plan(const Inputs& inputs, const Answers& answers) const override;
+  std::vector<Expectation> expect(const Inputs& inputs, const Answers& answers, const Change& change) const override;
 };
 
 }  // namespace millwright

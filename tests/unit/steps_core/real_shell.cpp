@@ -175,10 +175,46 @@ std::vector<int> RealShell::undo(const ActedChange& acted) const {
   return codes;
 }
 
+namespace {
+
+// As `case` of the node's shell does: the pieces in their order, anything in between.
+bool as_expected(const Expectation& expected, const Answers& answers) {
+  if (!answers.has(expected.key) || !answers.at(expected.key).ok()) return false;
+  const std::string& out = answers.at(expected.key).out;
+  const std::vector<std::string>& pieces = expected.pieces;
+  if (pieces.size() == 1) return out == pieces[0];
+  if (out.compare(0, pieces.front().size(), pieces.front()) != 0) return false;
+  std::size_t at = pieces.front().size();
+  for (std::size_t i = 1; i + 1 < pieces.size(); ++i) {
+    const std::size_t found = out.find(pieces[i], at);
+    if (found == std::string::npos) return false;
+    at = found + pieces[i].size();
+  }
+  const std::string& last = pieces.back();
+  return out.size() >= at + last.size() && out.compare(out.size() - last.size(), last.size(), last) == 0;
+}
+
+// What was foreseen has come, or steps behind this one would wait for nothing; and it was not so before, or they would
+// not wait at all.
+void check_foreseen(const StepKind& kind, const Inputs& inputs, const Change& change, const Answers& before,
+                    const Answers& after) {
+  if (change.empty()) return;
+  bool already = true;
+  const std::vector<Expectation> foreseen = kind.expect(inputs, before, change);
+  for (const Expectation& expected : foreseen) {
+    EXPECT_TRUE(as_expected(expected, after)) << expected.key << " is " << after.at(expected.key).out;
+    already = already && as_expected(expected, before);
+  }
+  EXPECT_TRUE(foreseen.empty() || !already) << "what is foreseen was so before anything was done";
+}
+
+}  // namespace
+
 Change RealShell::expect_contract(const StepKind& kind, const Value& given) {
   const Inputs inputs = inputs_of(kind, given);
   const auto before = tree();
-  const auto first = plan(kind, inputs);
+  const Answers asked = ask(kind, inputs);
+  const auto first = kind.plan(inputs, asked);
   if (!first) throw std::runtime_error("plan: " + first.error().message);
 
   for (const Action& action : first->actions) {  // nothing ran, not even save; then: only save ran
@@ -191,7 +227,9 @@ Change RealShell::expect_contract(const StepKind& kind, const Value& given) {
     }
   }
   const ActedChange acted = apply(kind, inputs);
-  const auto after = plan(kind, inputs);
+  const Answers asked_again = ask(kind, inputs);
+  check_foreseen(kind, inputs, *first, asked, asked_again);
+  const auto after = kind.plan(inputs, asked_again);
   EXPECT_TRUE(after) << (after ? "" : after.error().message);
   EXPECT_TRUE(!after || after->empty()) << "still to do: " << after->summary;
   for (int round = 0; round < 2; ++round) {
