@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "orchestrator/engine/earlier_life.hpp"
 #include "orchestrator/engine/selection.hpp"
 
 namespace millwright {
@@ -218,45 +219,6 @@ void HostWorker::leave_out() {
   }
 }
 
-// Actions of which an earlier life of this run did not see the end: the node knows how they ended.
-void HostWorker::settle_pending() {
-  const auto earlier = run_.earlier.find(session_.name());
-  if (earlier == run_.earlier.end() || !session_.connected()) return;
-  const Result<std::vector<UndoRecord>> records = run_.services.journal->undos(run_.run());
-  if (!records) return;
-  Actor actor(run_, session_);
-  for (const UndoRecord& record : *records) {
-    if (record.node.value("host", std::string()) != session_.name()) continue;
-    Result<NodeSession*> node = session_.node_at(record.node);
-    if (!node) continue;
-    constexpr Milliseconds patience = std::chrono::minutes(10);
-    const Become become = record.node.value("become", false) ? Become::root : Become::no;
-    session_.inherit_lock(**node, become);
-    if (record.state != UndoState::pending) continue;
-    const Result<ActionMark> mark =
-        actor.follow(**node, record.remote_dir, become, run_.services.clock->steady() + patience);
-    if (!mark) {
-      run_.recorder.warn(record.host, record.step,
-                         "how '" + record.title + "' ended is not known: " + mark.error().message);
-      continue;
-    }
-    using Kind = ActionMark::Kind;
-    const bool ran = action_ran(*mark);
-    if (mark->kind == Kind::undone_by_timer || mark->kind == Kind::timer_failed) {
-      run_.recorder.warn(record.host, record.step,
-                         fmt::format("{} {} '{}' back by itself, since nobody had come back", record.host,
-                                     ran ? "could not take" : "took", record.title));
-    }
-    // Marked as run, so that a rollback takes it back, whether it got to its end or not.
-    const UndoState state = ran ? UndoState::done : UndoState::undone;
-    if (const Result<void> set = run_.services.journal->set_undo_state(run_.run(), record.seq, state); !set) continue;
-    const auto step = earlier->second.find(record.step);
-    if (mark->kind == Kind::done && step != earlier->second.end() && step->second.state == "running") {
-      step->second.state = "changed";
-    }
-  }
-}
-
 void HostWorker::steps() {
   // Planning changes nothing, and everything it asks is asked in one go: one after the other reads better.
   const std::size_t most = run_.options.mode == Mode::plan ? 1 : side_by_side;
@@ -324,7 +286,7 @@ HostEnd HostWorker::work() {
     }
   }
   leave_out();
-  settle_pending();
+  settle_earlier_life(run_, session_);
   steps();
   session_.say_what_nodes_did();
   session_.release_locks();

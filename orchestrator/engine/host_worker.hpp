@@ -35,7 +35,6 @@ class HostWorker {
 
  private:
   void leave_out();
-  void settle_pending();
   void steps();
   void start(std::size_t step);
   void wait_for_change(std::uint64_t seen);

@@ -65,6 +65,9 @@ StepResult StepRunner::known_when_it_runs(const Unit& unit, const std::string& w
 const StepRecord* StepRunner::finished_before(const Unit& unit) const {
   const auto host = run_.earlier.find(host_.name());
   if (host == run_.earlier.end()) return nullptr;
+  // Of an item that had finished on the node although the step had not come to it here.
+  const auto item_record = unit.index ? host->second.find(unit.key()) : host->second.end();
+  if (item_record != host->second.end() && item_record->second.state == "changed") return &item_record->second;
   const auto record = host->second.find(unit.decl->id);
   if (record == host->second.end()) return nullptr;
   const StepRecord& found = record->second;
@@ -77,7 +80,7 @@ const StepRecord* StepRunner::finished_before(const Unit& unit) const {
 Value StepRunner::earlier_outputs(const Unit& unit) const {
   const StepRecord* record = finished_before(unit);
   if (record == nullptr) return Value::object();
-  if (!unit.index) return record->outputs;
+  if (!unit.index || record->step == unit.key()) return record->outputs;
   return record->outputs.is_array() && *unit.index < record->outputs.size() ? record->outputs[*unit.index]
                                                                             : Value::object();
 }

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -39,29 +41,34 @@ void prepare_hosts(Bench& bench) {
   }
 }
 
+// `sink`: null for one that does nothing.
+[[noreturn]] void run_in_child(Bench& bench, const std::string& state, const std::string& book,
+                               const std::vector<std::string>& names, EventSink* sink) {
+  auto journal = open_sqlite_journal(state);
+  if (!journal) _exit(9);
+  Bench inner(bench, **journal);
+  std::vector<PlayHost> hosts;
+  for (const std::string& name : names) hosts.push_back(bench.host(name));
+  const std::string text = bench.text_of(book);
+  auto parsed = parse_playbook(text, "test.yml", inner.registry);
+  if (!parsed) _exit(9);
+  EventList quiet;
+  EngineServices services;
+  services.connector = &inner.lab;
+  services.journal = journal->get();
+  services.sink = sink == nullptr ? &quiet : sink;
+  services.clock = &inner.clock;
+  services.http = &inner.http;
+  services.registry = &inner.registry;
+  const Result<RunSummary> done =
+      Engine(services, inner.interrupt).run(*parsed, text, inner.inputs, hosts, inner.options);
+  _exit(done ? 0 : 9);
+}
+
 // Runs the play in a child of its own journal and kills it after so long; true when it was still at work.
 bool run_and_kill(Bench& bench, const std::string& state, std::chrono::microseconds after) {
   const pid_t child = fork();
-  if (child == 0) {
-    auto journal = open_sqlite_journal(state);
-    if (!journal) _exit(9);
-    Bench inner(bench, **journal);
-    std::vector<PlayHost> hosts = {bench.host("h1"), bench.host("h2")};
-    const std::string text = bench.text_of(mixed);
-    auto parsed = parse_playbook(text, "test.yml", inner.registry);
-    if (!parsed) _exit(9);
-    EventList sink;
-    EngineServices services;
-    services.connector = &inner.lab;
-    services.journal = journal->get();
-    services.sink = &sink;
-    services.clock = &inner.clock;
-    services.http = &inner.http;
-    services.registry = &inner.registry;
-    const Result<RunSummary> done =
-        Engine(services, inner.interrupt).run(*parsed, text, inner.inputs, hosts, inner.options);
-    _exit(done ? 0 : 9);
-  }
+  if (child == 0) run_in_child(bench, state, mixed, {"h1", "h2"}, nullptr);
   std::this_thread::sleep_for(after);
   kill(child, SIGKILL);
   int status = 0;
@@ -80,6 +87,23 @@ std::string wanted_tree() {
   return whole_tree(bench);
 }
 
+// Whatever has begun on the node has its undo there and in the journal.
+void expect_undo_of_all_that_began(const Bench& bench, Journal& journal) {
+  const std::string run = journal.find_run("last").value()->id;
+  const std::vector<UndoRecord> undos = journal.undos(run).value();
+  const std::filesystem::path runs = bench.options.node_state_dir + "/runs/" + run;
+  if (!std::filesystem::exists(runs)) return;
+  for (const auto& entry : std::filesystem::directory_iterator(runs)) {
+    const std::string outcome = read_file(entry.path().string() + "/outcome");
+    const bool began =
+        outcome.rfind("started", 0) == 0 || outcome.rfind("done", 0) == 0 || outcome.rfind("failed", 0) == 0;
+    if (!began) continue;
+    EXPECT_TRUE(std::filesystem::exists(entry.path() / "undo.sh")) << entry.path();
+    const auto here = [&](const UndoRecord& undo) { return undo.remote_dir == entry.path().string(); };
+    EXPECT_TRUE(std::any_of(undos.begin(), undos.end(), here)) << entry.path();
+  }
+}
+
 TEST(Killed, AtAnyInstantResumeEndsAsAnUndisturbedRunAndRollbackAsBefore) {
   const std::string wanted = wanted_tree();
   std::mt19937 random(1130);
@@ -95,6 +119,7 @@ TEST(Killed, AtAnyInstantResumeEndsAsAnUndisturbedRunAndRollbackAsBefore) {
     ASSERT_TRUE(journal) << render(journal.error());
     bench.journal = journal->get();
     if (!(*journal)->find_run("last").value()) continue;
+    expect_undo_of_all_that_began(bench, **journal);
     if (round % 2 == 0) {
       ASSERT_TRUE(bench.resume("last")) << render(*bench.error);
       EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
@@ -110,6 +135,74 @@ TEST(Killed, AtAnyInstantResumeEndsAsAnUndisturbedRunAndRollbackAsBefore) {
     EXPECT_FALSE(std::filesystem::is_symlink(bench.options.node_state_dir + "/lock"));
   }
   EXPECT_GE(killed, rounds / 2) << "the kills came too late to mean anything";
+}
+
+// Hangs at the end of the first step, as a controller that is stopped there; the node goes on with what it was sent.
+class HangingSink final : public EventSink {
+ public:
+  void on_event(const Event& event) override {
+    while (event.type == EventType::step_finished) pause();
+  }
+};
+
+// Three actions of a pipeline have run or run, of which the controller knows of one, when it is killed.
+struct KilledInAPipeline {
+  KilledInAPipeline() {
+    const pid_t child = fork();
+    HangingSink sink;
+    if (child == 0) run_in_child(bench, state, book, {"h1"}, &sink);
+    while (read_file(log).find("begin slow") == std::string::npos) std::this_thread::sleep_for(pause);
+    kill(child, SIGKILL);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    journal = std::move(*open_sqlite_journal(state));
+    bench.journal = journal.get();
+    undos = journal->undos(journal->find_run("last").value()->id).value();
+    // The one that runs ends only when the one behind it can no longer begin.
+    watch = std::thread([this] {
+      while (!std::filesystem::exists(undos.back().remote_dir + "/claim")) std::this_thread::sleep_for(pause);
+      std::ofstream(log, std::ios::app) << "begin go\n";
+    });
+  }
+  ~KilledInAPipeline() { watch.join(); }
+
+  static constexpr auto pause = std::chrono::milliseconds(5);
+  const std::string book = R"(
+name: sent together
+hosts: all
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/a", text: one}}
+  - {id: hello, uses: say, with: {to: "{dir}/said", text: hello, undo: "rm {{ vars.dir }}/said"}}
+  - {id: each, uses: say, foreach: [x, "y"], with: {to: "{dir}/said", text: "{{ item }}", undo: ":"}}
+  - {id: slow, uses: span, with: {log: "{dir}/log", name: slow, meets: go}}
+  - {id: d, uses: note, with: {path: "{dir}/d", text: four}}
+)";
+  Bench bench;
+  std::string state = bench.folder.path() + "/journal";
+  std::string log = bench.dir("h1") + "/log";
+  std::unique_ptr<Journal> journal;
+  std::vector<UndoRecord> undos;
+  std::thread watch;
+};
+
+TEST(Killed, InAPipelineResumeRepeatsNothingAndGoesOn) {
+  KilledInAPipeline killed;
+  Bench& bench = killed.bench;
+  ASSERT_EQ(killed.undos.size(), 6u) << "all on record before anything was sent";
+  expect_undo_of_all_that_began(bench, *killed.journal);
+  ASSERT_TRUE(bench.resume("last")) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+  EXPECT_EQ(bench.results(), (Lines{"h1 a ok", "h1 hello ok", "h1 each ok", "h1 slow ok", "h1 d changed"}));
+  EXPECT_EQ(read_file(bench.dir("h1") + "/said"), "hello\nx\ny\n");
+  EXPECT_EQ(read_file(bench.dir("h1") + "/d"), "four");
+}
+
+TEST(Killed, InAPipelineRollbackTakesAllOfItBack) {
+  KilledInAPipeline killed;
+  Bench& bench = killed.bench;
+  ASSERT_TRUE(bench.rollback("last")) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
+  EXPECT_EQ(tree(bench.dir("h1")), "log: begin go\n") << "which the test itself wrote";
 }
 
 TEST(Resume, WhatHadFinishedIsAskedAgainAndWhatCannotBeAskedIsNotRepeated) {
