@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "orchestrator/report/html_parts.hpp"
 #include "orchestrator/report/html_text.hpp"
@@ -17,12 +18,13 @@ struct Row {
 
 std::vector<Row> rows_of(const RunFacts& run) {
   std::vector<Row> rows;
+  std::map<std::pair<std::string, std::string>, std::size_t> at;
   for (const StepSpan& span : run.spans) {
-    auto row = std::find_if(rows.begin(), rows.end(),
-                            [&](const Row& r) { return r.host == span.host && r.step == span.step; });
-    if (row == rows.end()) row = rows.insert(rows.end(), Row{span.host, span.step, {}, 0});
-    row->spans.push_back(&span);
-    row->took_ms += span.to_ms - span.from_ms;
+    const auto [found, fresh] = at.emplace(std::pair(span.host, span.step), rows.size());
+    if (fresh) rows.push_back(Row{span.host, span.step, {}, 0});
+    Row& row = rows[found->second];
+    row.spans.push_back(&span);
+    row.took_ms += span.to_ms - span.from_ms;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.host < b.host; });
   return rows;

@@ -40,7 +40,8 @@ def markdown(results):
                 others.append(f"{tool['tool']} failed")
             else:
                 others.append(f"{tool['tool']} {tool['wall_median']:.2f} ({tool.get('times_millwright', '?')}x)")
-        goals = [f"{goal['target']}: {goal['measured']}{'' if goal['met'] else ' (missed)'}" for goal in row["targets"]]
+        goals = [f"{goal['target']}: {goal['measured']}{'' if goal['met'] else ' (missed)'}" for goal in row["targets"]
+                 if goal["measured"] is not None]
         mine = f"{own['wall_median']:.3f} s" if "wall_median" in own else "failed"
         lines.append(f"| {row['title']} | {mine} | {'; '.join(others)} | {'; '.join(goals)} |".replace("tar | ssh",
                                                                                                        "tar \\| ssh"))
