@@ -187,7 +187,9 @@ TEST_F(ActionScriptTest, ALockLetGoBetweenTwoLooksIsTaken) {
 TEST_F(ActionScriptTest, AnActionThatMayCutTheLineOutlivesItsShell) {
   action_.marks.may_drop_connection = true;
   action_.script = "sleep 0.5; echo new >" + at("file");
-  write_file(at("cut"), "/bin/sh " + at("composed") + " & sleep 0.2; kill -HUP $!; kill $!\n");
+  const std::string begun = parts_.remote_dir + "/out";  // made when it is on its own
+  write_file(at("cut"), "/bin/sh " + at("composed") + " & until [ -e " + begun +
+                            " ]; do sleep 0.05; done; kill -HUP $!; kill $!\n");
   write_file(at("composed"), compose_action(parts_));
   sh(read_file(at("cut")));
   ActionMark seen = mark();
