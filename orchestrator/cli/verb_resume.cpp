@@ -19,6 +19,7 @@ struct Options {
   std::string lock_wait = "0s";
   std::string from_node;
   bool yes = false;
+  bool force_undo = false;
   bool diff = false;
 };
 
@@ -89,6 +90,7 @@ int rollback(const Session& session, const Options& options) {
   if (!kinds) return session.refuse(kinds.error());
   auto today = refreshed(session, options);
   if (!today) return session.refuse(today.error());
+  today->force_undo = options.force_undo;
   if (!options.from_node.empty()) {
     today->why = "rollback " + options.run;
     return rollback_from_node(session, *kinds, options, *today);
@@ -140,10 +142,13 @@ void add_rollback(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
   CLI::App* verb = add_again(app, session, *options, "rollback", "Take back what a run did, the last change first");
   verb->add_flag("-y,--yes", options->yes, "Do not ask");
+  verb->add_flag("--force-undo", options->force_undo,
+                 "Overwrite also what someone else changed since (kept on the node, beside the undo)");
   verb->add_option("--from-node", options->from_node, "Use what this host itself knows of RUN: the journal is lost")
       ->type_name("HOST");
   add_examples(*verb, {"millwright rollback", "millwright rollback 20261130-1412-k3f -i hosts.yml -l gpu1",
-                       "millwright rollback 20261130-1412-k3f -i hosts.yml --from-node gpu1"});
+                       "millwright rollback 20261130-1412-k3f -i hosts.yml --from-node gpu1",
+                       "millwright rollback 20261130-1412-k3f --force-undo    after an undo was refused"});
   verb->callback(
       [&session, options] { session.chosen = [&session, options] { return asked_for(rollback(session, *options)); }; });
 }

@@ -68,10 +68,12 @@ Command Actor::command_of(const ActRequest& request, const ActionScript& script)
   Command act;
   act.script = compose_action(script);
   act.become = request.become;
-  Milliseconds guarding{0};
-  for (const Question& question : request.guard) guarding += question.deadline;
-  act.deadline =
-      std::min(request.action->deadline, left_until(request.deadline, *run_.services.clock)) + guarding + around;
+  Milliseconds beside = around;
+  for (const Question& question : request.guard) beside += question.deadline;
+  const Milliseconds left = left_until(request.deadline, *run_.services.clock);
+  // Where the step has a time of its own, that is meant: a command that never ends is not given minutes more.
+  if (left < request.action->deadline) beside = std::min(beside, left + std::chrono::seconds(5));
+  act.deadline = std::min(request.action->deadline, left) + beside;
   return act;
 }
 

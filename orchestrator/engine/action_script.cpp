@@ -272,7 +272,8 @@ bool action_ran(const ActionMark& mark) {
          mark.kind == Kind::timer_failed;
 }
 
-std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by) {
+std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by,
+                         Force force) {
   std::string out = "umask 077\nD=" + shell_quote(remote_dir) + script_helpers() + script_audit(by);
   out +=
       "case \"$(cat \"$D/outcome\" 2>/dev/null)\" in\n"
@@ -280,11 +281,10 @@ std::string compose_undo(const std::string& remote_dir, const std::string& fallb
       "  *) exit 0 ;;\n"
       "esac\n";
   if (!fallback.empty()) out += "[ -f \"$D/undo.sh\" ] || { " + script_put("$D/undo.sh", fallback) + "; }\n";
-  out +=
-      "export MW_SAVE=\"$D/save\"\n"
-      "code=0; umask 022; /bin/sh -eu \"$D/undo.sh\" </dev/null || code=$?\n"
-      "if [ \"$code\" = 0 ]; then mw_mark undone; mw_audit undone; else mw_audit \"undo failed $code\"; fi\n"
-      "exit \"$code\"\n";
+  out += "export MW_SAVE=\"$D/save\"\n" + std::string(force == Force::yes ? "export MW_FORCE=1\n" : "") +
+         "code=0; umask 022; /bin/sh -eu \"$D/undo.sh\" </dev/null || code=$?\n"
+         "if [ \"$code\" = 0 ]; then mw_mark undone; mw_audit undone; else mw_audit \"undo failed $code\"; fi\n"
+         "exit \"$code\"\n";
   return out;
 }
 

@@ -87,7 +87,10 @@ bool action_ran(const ActionMark& mark);
 
 // Runs the undo and marks it; exits with undo's status. `fallback` is the undo text of the journal, written down first
 // when the node lost its own. `by` is who does it, for the audit log.
-std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by);
+// With Force::yes it overwrites also what someone else changed since.
+enum class Force { no, yes };
+std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by,
+                         Force force = Force::no);
 // An undo may leave $MW_SAVE/after.sh for when the steps before its own have been taken back as well (a service is
 // restarted with the configuration that is back by then). Runs those of all these folders in order, each once; exits
 // with 1 when one failed, after trying them all.

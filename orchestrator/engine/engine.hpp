@@ -62,6 +62,7 @@ struct RunOptions {
   std::vector<std::string> tags;  // only steps with one of these (and what provides their node); empty: all
   std::vector<std::string> skip_tags;
   std::string start_at;      // step id; earlier ones are taken as done (their outputs are asked)
+  bool force_undo = false;   // of rollback: overwrite also what someone else changed since
   bool no_rollback = false;  // leave failures as they are
   Pipelining pipelining = Pipelining::on;
   Milliseconds lock_wait{0};

@@ -90,6 +90,8 @@ Result<RunSummary> Engine::resume(const std::string& id, const RunOptions& optio
   const std::vector<PlayHost>& hosts = (*known)->parameters.hosts;
   RunOptions again = (*known)->parameters.options;
   again.mode = Mode::apply;
+  again.lock_wait = options.lock_wait;
+  again.why = options.why;
   RunLocks locks(services_, describe_this_process());
   if (Result<void> taken = locks.take(hosts, again, interrupt_); !taken) return fail(taken.error());
   const Result<std::vector<StepRecord>> steps = services_.journal->steps(record.id);
@@ -126,6 +128,9 @@ Result<RunSummary> Engine::rollback(const std::string& id, const std::vector<std
   }
   RunOptions again = (*known)->parameters.options;
   again.mode = Mode::apply;
+  again.lock_wait = options.lock_wait;
+  again.why = options.why;
+  again.force_undo = options.force_undo;
   RunLocks locks(services_, describe_this_process());
   if (Result<void> taken = locks.take(hosts, again, interrupt_); !taken) return fail(taken.error());
   const Result<std::vector<StepRecord>> steps = services_.journal->steps((*known)->record.id);

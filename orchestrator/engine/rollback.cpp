@@ -63,8 +63,9 @@ void Rollback::settle(const UndoRecord& record, UndoState state, const std::stri
     ++report_.undone;
     undone_.push_back(record);
   } else {
-    left_.push_back({record, fmt::format("{}: {}{}", record.host, record.title, why.empty() ? "" : " (" + why + ")"),
-                     undone_.size(), false});
+    std::string text = fmt::format("{}: {}{}", record.host, record.title, why.empty() ? "" : " (" + why + ")");
+    if (state == UndoState::refused) text += "; rollback --force-undo takes it back all the same";
+    left_.push_back({record, std::move(text), undone_.size(), false});
   }
 }
 
@@ -97,8 +98,8 @@ void Rollback::undo(const UndoRecord& record) {
   Command command;
   command.become = become;
   command.deadline = std::chrono::minutes(10);
-  command.script =
-      compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script, describe_this_process());
+  command.script = compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script,
+                                describe_this_process(), run_.options.force_undo ? Force::yes : Force::no);
   const Result<CommandResult> done = (*node)->connection->run(command);
   if (!done) return settle(record, UndoState::failed, done.error().message);
   const std::string said(trim(done->err.empty() ? done->out : done->err));

@@ -48,7 +48,9 @@ fi
 std::string placed_config_unchanged(const std::string& folder, const std::string& config) {
   return fill(R"sh(if [ -e @CONFIG@ ] && [ "$(sha256sum < @CONFIG@ | cut -d ' ' -f 1)" != @SHA@ ]; then
   if [ ! -e "$MW_SAVE/config" ] || ! cmp -s @CONFIG@ "$MW_SAVE/config"; then
-    echo "the configuration "@CONFIG@" was changed by someone else since" >&2; exit 65
+    echo "the configuration "@CONFIG@" was changed by someone else since" >&2
+    [ -n "${MW_FORCE:-}" ] || exit 65
+    cp -p @CONFIG@ "$MW_SAVE/config.forced"
   fi
 fi
 )sh",
@@ -191,11 +193,11 @@ printf '%s\n' @DIGEST@ > "$folder"/@MARKER@
     action.script += "rm -f " + shell_quote(spec.image.node_path()) + "\n";
   }
   action.undo =
-      fill(kStop, {{"NAME", spec.name}}) +
-      fill(
-          "if [ -e @FOLDER@/config ]; then echo @FOLDER@\" has a configuration that is not ours\" >&2; exit 65; fi\n"
-          "rm -rf --one-file-system @FOLDER@\n",
-          {{"FOLDER", folder}});
+      fill(kStop, {{"NAME", spec.name}}) + fill(
+                                               "if [ -e @FOLDER@/config ]; then echo @FOLDER@\" has a configuration "
+                                               "that is not ours\" >&2; [ -n \"${MW_FORCE:-}\" ] || exit 65; fi\n"
+                                               "rm -rf --one-file-system @FOLDER@\n",
+                                               {{"FOLDER", folder}});
   action.undo_title = "remove container " + spec.name;
   action.deadline = std::chrono::minutes(15);
   action.marks.guard_self = true;

@@ -72,7 +72,8 @@ struct Marks {
 //  becomes.
 //  * `undo` gets the same $MW_SAVE. It must be idempotent, must work when `script` never ran or ran half, and must
 //    refuse (exit kUndoRefused, with a sentence on stderr) when what it would restore was changed by someone else
-//    since.
+//    since. With $MW_FORCE set (rollback --force-undo) it does so all the same, and keeps what it overwrites below
+//    $MW_SAVE; what is in use by something else (a model by a server) it still refuses.
 struct Action {
   std::string title;  // "install nginx 1.22.1-9", in the imperative
   std::string script;

@@ -4,6 +4,7 @@
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
+#include "steps/contract/apt_packages.hpp"
 
 namespace millwright::core::apt {
 
@@ -41,9 +42,12 @@ std::string save_script(const std::string& simulate, std::string_view filter) {
                    simulate, filter);
 }
 
-constexpr std::string_view kUndoHead = R"sh([ -f "$MW_SAVE/planned" ] || exit 0
+constexpr std::string_view kUndoGuard = R"sh([ -f "$MW_SAVE/planned" ] || exit 0
 [ ! -e "$MW_SAVE/undone" ] || exit 0
-mw_refuse() {
+)sh";
+
+constexpr std::string_view kUndoHead = R"sh(mw_refuse() {
+  [ -z "${MW_FORCE:-}" ] || return 0
   echo "$1" >&2
   exit 65
 }
@@ -195,14 +199,20 @@ Action install_action(const std::vector<std::string>& specs, std::string title) 
   const std::string command = "--allow-downgrades install -- " + shell_join(specs);
   Action action;
   action.title = std::move(title);
-  action.script = std::string(kFunctions) + "mw_apt " + command + "\n";
+  action.script = std::string(to_file_function()).append(kFunctions) + "mw_to_file mw_apt " + command + "\n";
   action.save = save_script(command, kInstalls);
   action.undo = "set -eu\n";
-  action.undo.append(kFunctions).append(kUndoHead).append(kUndoInstall).append(kUndoTail);
+  action.undo.append(kUndoGuard)
+      .append(finish_dpkg_script())
+      .append(to_file_function())
+      .append(kFunctions)
+      .append(kUndoHead)
+      .append(kUndoInstall)
+      .append(kUndoTail);
   action.undo += replace_all(std::string(kUndoInstallCheck), "REMOVES", kRemoves);
   action.undo +=
       "# shellcheck disable=SC2086\n"
-      "mw_apt --allow-downgrades --purge install $specs\n"
+      "mw_to_file mw_apt --allow-downgrades --purge install $specs\n"
       ": >\"$MW_SAVE/undone\"\n";
   action.undo_title = "remove what came with it, and put older versions back";
   action.deadline = std::chrono::minutes(60);
@@ -213,12 +223,18 @@ Action remove_action(const std::vector<std::string>& names, std::string title) {
   const std::string command = "remove -- " + shell_join(names);
   Action action;
   action.title = std::move(title);
-  action.script = std::string(kFunctions) + "mw_apt " + command + "\n";
+  action.script = std::string(to_file_function()).append(kFunctions) + "mw_to_file mw_apt " + command + "\n";
   action.save = save_script(command, kRemoves);
   action.undo = "set -eu\n";
-  action.undo.append(kFunctions).append(kUndoHead).append(kUndoRemove).append(kUndoTail);
+  action.undo.append(kUndoGuard)
+      .append(finish_dpkg_script())
+      .append(to_file_function())
+      .append(kFunctions)
+      .append(kUndoHead)
+      .append(kUndoRemove)
+      .append(kUndoTail);
   action.undo += R"sh(# shellcheck disable=SC2086
-mw_apt --allow-downgrades install $specs
+mw_to_file mw_apt --allow-downgrades install $specs
 while read -r name; do
   grep -qxF -e "$name" "$MW_SAVE/manual" || apt-mark auto -- "$name" >/dev/null
 done <"$MW_SAVE/planned"

@@ -50,14 +50,26 @@ std::string save_script(std::string_view path, std::string_view keep) {
 constexpr std::string_view kUndoneBefore = "[ ! -e \"$MW_SAVE/undone\" ] || exit 0\n";
 constexpr std::string_view kUndoneNow = ": >\"$MW_SAVE/undone\"\n";
 
+// When told to overwrite what someone else put there (MW_FORCE), that is not lost either.
+constexpr std::string_view kMoveAway = R"sh(mw_move_away() {
+  [ -e "$1" ] || [ -L "$1" ] || return 0
+  n=0
+  while [ -e "$MW_SAVE/forced.$n" ] || [ -L "$MW_SAVE/forced.$n" ]; do n=$((n + 1)); done
+  mv -- "$1" "$MW_SAVE/forced.$n"
+  echo "$1 as someone else left it is kept as $MW_SAVE/forced.$n" >&2
+}
+)sh";
+
 std::string undo_script(std::string_view path, std::string_view body) {
   std::string out = header(path);
   out +=
       "mw_refuse() {\n"
+      "  [ -z \"${MW_FORCE:-}\" ] || return 0\n"
       "  echo \"$p $1, so it stays; what was there before is kept in $MW_SAVE\" >&2\n"
       "  exit 65\n"
-      "}\n"
-      "[ -f \"$MW_SAVE/state\" ] || exit 0\n";
+      "}\n";
+  out += kMoveAway;
+  out += "[ -f \"$MW_SAVE/state\" ] || exit 0\n";
   out += kUndoneBefore;
   out +=
       "before=$(cat \"$MW_SAVE/state\")\n"
@@ -220,7 +232,7 @@ Action write_action(const FilePlacement& file, const std::string& sha256, const 
   action.undo = undo_script(file.path, fmt::format(R"sh(case $now in
   "file "*" {}") ;;
   absent) mw_refuse "was removed by someone else since" ;;
-  *) mw_refuse "was changed by someone else since" ;;
+  *) mw_refuse "was changed by someone else since"; mw_move_away "$p" ;;
 esac
 case $before in
   absent) rm -f -- "$p" ;;
@@ -278,9 +290,14 @@ Action folder_action(const std::string& path, const Attributes& wanted) {
                 "done\n"
                 "mv -f \"$MW_SAVE/made.new\" \"$MW_SAVE/made\"\n";
   action.undo = "set -eu\n[ -f \"$MW_SAVE/made\" ] || exit 0\n";
-  action.undo.append(kUndoneBefore)
+  action.undo.append(kMoveAway)
+      .append(kUndoneBefore)
       .append(R"sh(while IFS= read -r d; do
   [ -e "$d" ] || [ -L "$d" ] || continue
+  if [ -n "${MW_FORCE:-}" ]; then
+    rmdir -- "$d" 2>/dev/null || mw_move_away "$d"
+    continue
+  fi
   if [ -L "$d" ] || [ ! -d "$d" ]; then
     echo "$d is no folder any more: someone else replaced it, so it stays" >&2
     exit 65
@@ -304,7 +321,7 @@ Action link_action(const std::string& path, const std::string& target, const Pat
   action.undo = undo_script(path, fmt::format("ours={}\n", shell_quote("link " + target)) + R"sh(case $now in
   "$ours") ;;
   absent) ;;
-  *) mw_refuse "was changed by someone else since" ;;
+  *) mw_refuse "was changed by someone else since"; mw_move_away "$p" ;;
 esac
 case $before in
   "link "*) ln -sfn -- "${before#link }" "$p" ;;
@@ -321,7 +338,8 @@ Action remove_action(const std::string& path, const PathState& before) {
   const bool tree = before.type == PathType::directory;
   action.title = tree ? fmt::format("remove folder {} ({})", path, format_size(before.size)) : "remove " + path;
   action.undo_title = "put " + path + " back";
-  const std::string refuse_unless_absent = "[ \"$now\" = absent ] || mw_refuse \"is something else by now\"\n";
+  const std::string refuse_unless_absent =
+      "[ \"$now\" = absent ] || { mw_refuse \"is something else by now\"; mw_move_away \"$p\"; }\n";
   if (tree) {
     action.save = save_script(path, "tar -cpf \"$MW_SAVE/tree.tar\" -C \"$p\" .\n");
     action.script = fmt::format(

@@ -36,8 +36,9 @@ void add_run_inputs(std::vector<InputSpec>& inputs) {
         .doc = "Guard: shell text that only looks. Nothing runs when it ends with 0; afterwards it must.",
         .known_elsewhere_as = {"not_if"}},
        {.name = "undo",
-        .doc = "Shell text that takes it back. It must do no harm when it runs twice, or when the command ran "
-               "half or not at all. Without it the plan says that the step cannot be taken back."},
+        .doc =
+            "Shell text that takes it back. It must do no harm when it runs twice, or when the command ran "
+            "half or not at all. Exit status 65 refuses. Without it the plan says that the step cannot be taken back."},
        {.name = "may_drop_connection",
         .type = ValueType::boolean,
         .default_value = false,

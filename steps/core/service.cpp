@@ -120,8 +120,11 @@ before() {{ sed -n "s/^$1=//p" "$MW_SAVE/unit"; }}
 case $(systemctl show -p LoadState --value -- "$u") in
   not-found) exit 0 ;;
   masked)
-    echo "$u was masked by someone else since, so it stays as it is" >&2
-    exit 65
+    if [ -z "${{MW_FORCE:-}}" ]; then
+      echo "$u was masked by someone else since, so it stays as it is" >&2
+      exit 65
+    fi
+    systemctl unmask --quiet -- "$u"
     ;;
 esac
 )sh",

@@ -30,7 +30,8 @@ Action build_action(const EngineInstaller& installer, const InstallJob& job) {
                 "if grep -lqsF " + final_folder + "/ /var/lib/millwright/servers/*/current/run; then\n" + "  echo " +
                 final_folder + "\" is in use by a server\" >&2; exit 65\nfi\n" + "if [ -e " + final_folder + "/" +
                 kMarker + " ] && [ \"$(cat " + final_folder + "/" + kMarker + ")\" != " + identity + " ]; then\n" +
-                "  echo " + final_folder + "\" was replaced by someone else since\" >&2; exit 65\nfi\n" +
+                "  echo " + final_folder +
+                "\" was replaced by someone else since\" >&2; [ -n \"${MW_FORCE:-}\" ] || exit 65\nfi\n" +
                 "rm -rf --one-file-system " + final_folder + "\n" +
                 "rmdir /opt/millwright/engines /opt/millwright 2>/dev/null || :\n";
   action.undo_title = "remove " + job.folder();

@@ -120,7 +120,7 @@ systemctl --no-block restart @UNIT@
 constexpr const char* kUndoSwitch = R"sh(now=$(readlink @FOLDER@/current 2>/dev/null) || :
 before=$(cat "$MW_SAVE/previous" 2>/dev/null) || :
 if [ "$now" != releases/@N@ ] && [ "$now" != "$before" ]; then
-  echo @FOLDER@" was switched to $now by someone else since" >&2; exit 65
+  echo @FOLDER@" was switched to $now by someone else since" >&2; [ -n "${MW_FORCE:-}" ] || exit 65
 fi
 if [ "$now" = "$before" ] && [ -n "$now" ]; then
   if [ ! -e "$MW_SAVE/unit" ] || cmp -s "$MW_SAVE/unit" /etc/systemd/system/@UNIT@; then exit 0; fi

@@ -86,6 +86,15 @@ TEST_F(ActionScriptTest, AFailureKeepsItsStatusAndCanBeTakenBack) {
   EXPECT_FALSE(std::filesystem::exists(at("file")));
 }
 
+TEST_F(ActionScriptTest, AnUndoIsToldWhenItMustNotRefuse) {
+  action_.undo = "[ -n \"${MW_FORCE:-}\" ] || exit 65\nrm -f " + at("file");
+  EXPECT_EQ(sh(compose_action(parts_)), 0) << read_file(at("err"));
+  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "", "me@here")), kUndoRefused);
+  EXPECT_TRUE(std::filesystem::exists(at("file")));
+  EXPECT_EQ(sh(compose_undo(parts_.remote_dir, "", "me@here", Force::yes)), 0) << read_file(at("err"));
+  EXPECT_FALSE(std::filesystem::exists(at("file")));
+}
+
 TEST_F(ActionScriptTest, TheGuardComputesTheSameDigestAsTheController) {
   write_file(at("file"), std::string("bytes \xff\x01 and no newline", 22));
   parts_.guard = {{"b", "cat " + at("file")}, {"a", "echo it\\'s; echo noise >&2; exit 3"}, {"A", ":"}};
