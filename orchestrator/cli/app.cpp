@@ -17,6 +17,8 @@ void add_verbs(CLI::App& app, Session& session) {
   add_apply(app, session);
   add_resume(app, session);
   add_rollback(app, session);
+  add_drift(app, session);
+  add_verify(app, session);
   add_smoke(app, session);
   add_doctor(app, session);
   add_lint(app, session);
@@ -25,6 +27,7 @@ void add_verbs(CLI::App& app, Session& session) {
   add_runs(app, session);
   add_show(app, session);
   add_evidence(app, session);
+  add_lock(app, session);
   add_unlock(app, session);
   add_inventory(app, session);
   add_steps(app, session);

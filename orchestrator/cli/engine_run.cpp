@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "orchestrator/cli/interrupts.hpp"
 #include "orchestrator/report/html.hpp"
 
@@ -41,7 +43,36 @@ std::string run_folder(const Session& session, const std::string& run) {
   return session.state_directory() + "/runs/" + run;
 }
 
+namespace {
+
+class NoSink final : public EventSink {
+ public:
+  void on_event(const Event&) override {}
+};
+
+// To both; the first may be absent.
+class TwoSinks final : public EventSink {
+ public:
+  TwoSinks(EventSink* first, EventSink& second) : first_(first), second_(second) {}
+  void on_event(const Event& event) override {
+    if (first_ != nullptr) first_->on_event(event);
+    second_.on_event(event);
+  }
+
+ private:
+  EventSink* first_;
+  EventSink& second_;
+};
+
+}  // namespace
+
 int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
+               const std::function<Result<RunSummary>(Engine&)>& work) {
+  NoSink nowhere;
+  return run_engine(session, kinds, diffs, Shown::yes, nowhere, work);
+}
+
+int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs, Shown shown, EventSink& also,
                const std::function<Result<RunSummary>(Engine&)>& work) {
   const auto journal = session.open_journal();
   if (!journal) return session.fail_with(journal.error());
@@ -51,11 +82,13 @@ int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
   const std::unique_ptr<HttpClient> http = session.wiring.make_http();
   const Interrupts interrupts;
   Result<RunSummary> summary = [&] {
-    RunView view(session, diffs);
+    std::optional<RunView> view;
+    if (shown == Shown::yes) view.emplace(session, diffs);
+    TwoSinks sinks(view ? &view->sink() : nullptr, also);
     EngineServices services;
     services.connector = connector.get();
     services.journal = journal->get();
-    services.sink = &view.sink();
+    services.sink = &sinks;
     services.clock = session.wiring.clock;
     services.http = http.get();
     services.registry = &kinds.registry;
@@ -64,7 +97,7 @@ int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
     return work(engine);
   }();
   if (summary) {
-    write_page(session, **journal, summary->run);
+    if (shown == Shown::yes) write_page(session, **journal, summary->run);
     return static_cast<int>(summary->exit);
   }
   session.fail_with(summary.error());

@@ -14,6 +14,10 @@ namespace millwright {
 // engine's while it runs. Afterwards the run's page is written, and named unless --json was asked for.
 int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs,
                const std::function<Result<RunSummary>(Engine&)>& work);
+// The same with events to another sink as well, or instead of the view.
+enum class Shown { yes, no };
+int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs, Shown shown, EventSink& also,
+               const std::function<Result<RunSummary>(Engine&)>& work);
 
 // Where the page and the evidence of a run are.
 std::string run_folder(const Session& session, const std::string& run);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -103,6 +105,33 @@ void check_variables(const std::string& path, const StepRegistry& registry, cons
 
 }  // namespace
 
+void add_play_options(CLI::App& verb, PlayOptions& options) {
+  verb.add_option("playbook", options.playbook, "A file, or the name of a shipped playbook")
+      ->type_name("PLAYBOOK")
+      ->required();
+  add_inventory_options(verb, options.inventory);
+  verb.add_option("-e,--extra-vars", options.extra, "Inputs: name=value, a JSON object, or @FILE; again for more")
+      ->type_name("VALUES")
+      ->allow_extra_args(false);
+  verb.add_option("-t,--tags", options.tags, "Only steps with one of these tags, comma separated")
+      ->type_name("TAGS")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb.add_option("--skip-tags", options.skip_tags, "No steps with one of these tags")
+      ->type_name("TAGS")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb.add_option("--start-at", options.start_at, "Take the steps before this one as done")->type_name("STEP");
+  verb.add_option("-f,--forks", options.forks, "Hosts at once (default: 50)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000));
+  verb.add_option("--steps-at-once", options.steps_at_once, "On one host, at most (default: 4)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 8));
+  verb.add_option("--lock-wait", options.lock_wait, "Wait so long for another run on the same node to end")
+      ->type_name("DURATION");
+}
+
 Result<PlayHost> play_host(const Inventory& inventory, const std::string& host) {
   PlayHost out;
   auto target = inventory.target(host);
@@ -147,6 +176,7 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   play.playbook = *book;
   play.text = file_text(path);
   play.options.forks = options.forks;
+  play.options.steps_at_once = options.steps_at_once;
   play.options.tags = options.tags;
   play.options.skip_tags = options.skip_tags;
   play.options.start_at = options.start_at;

@@ -18,7 +18,9 @@ struct PlayOptions {
   std::vector<std::string> skip_tags;
   std::string start_at;
   std::string lock_wait = "0s";
+  std::string out;  // plan: write it to this file
   int forks = 50;
+  int steps_at_once = 4;
   bool check = false;
   bool diff = false;
   bool no_rollback = false;
@@ -36,6 +38,9 @@ struct Play {
 // All errors of playbook, inventory, -e, host patterns and ways to hosts together.
 tl::expected<Play, std::vector<Error>> prepare_play(const Session& session, const StepRegistry& registry,
                                                     const PlayOptions& options);
+
+// The playbook and everything that chooses what of it runs where.
+void add_play_options(CLI::App& verb, PlayOptions& options);
 
 // A host with its way in, variables and groups.
 Result<PlayHost> play_host(const Inventory& inventory, const std::string& host);

@@ -16,6 +16,17 @@ Result<RunRecord> find_run(Journal& journal, const std::string& name) {
   return std::move(**found);
 }
 
+Result<RunRecord> find_applied_run(Journal& journal, const std::string& name) {
+  if (name != "last") return find_run(journal, name);
+  constexpr std::size_t most = 1000;
+  auto runs = journal.runs(most);
+  if (!runs) return fail(runs.error());
+  for (RunRecord& run : *runs) {
+    if (run.verb == "apply" || run.verb == "rollback") return std::move(run);
+  }
+  return find_run(journal, name);
+}
+
 std::string run_outcome(const RunRecord& run) {
   if (!run.exit_code) return "not finished";
   switch (static_cast<ExitCode>(*run.exit_code)) {

@@ -58,7 +58,7 @@ tl::expected<RunOptions, std::vector<Error>> refreshed(const Session& session, c
 Result<RunRecord> record_of(const Session& session, const std::string& name) {
   const auto journal = session.open_journal();
   if (!journal) return fail(journal.error());
-  return find_run(**journal, name);
+  return find_applied_run(**journal, name);
 }
 
 int resume(const Session& session, const Options& options) {

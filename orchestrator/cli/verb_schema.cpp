@@ -10,7 +10,7 @@ namespace millwright {
 
 void add_schema(CLI::App& app, Session& session) {
   const auto what = std::make_shared<std::string>("playbook");
-  CLI::App* verb = app.add_subcommand("schema", "Print a JSON Schema: of playbooks, for editors; of events");
+  CLI::App* verb = app.add_subcommand("schema", "Print a JSON Schema: of playbooks or of events");
   verb->add_option("what", *what, "playbook (default), or events: the lines of --json")
       ->type_name("WHAT")
       ->check(CLI::IsMember({"playbook", "events"}));

@@ -126,6 +126,7 @@ std::string ActiveContext::keep(const std::string& name, std::string_view bytes)
 
 Result<Change> ActiveContext::converge(const std::vector<Question>& questions,
                                        const std::function<Result<Change>(const Answers&)>& plan) {
+  if (run_.changes_nothing()) return fail(ErrorKind::refused, "nothing is changed now, only looked at");
   ConvergeRequest request;
   request.node = &session_;
   request.unit = &unit_;
@@ -144,6 +145,7 @@ Result<Change> ActiveContext::converge(const std::vector<Question>& questions,
 }
 
 Result<Answer> ActiveContext::act(const Action& action) {
+  if (run_.changes_nothing()) return fail(ErrorKind::refused, "nothing is changed now, only looked at");
   ActRequest request;
   request.node = &session_;
   request.unit = &unit_;

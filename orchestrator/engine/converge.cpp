@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/engine/saved_plan.hpp"
 
 namespace millwright {
 
@@ -25,7 +28,20 @@ Value marks_value(const Marks& marks) {
   return out;
 }
 
-Value actions_value(const Change& change) {
+// What a saved plan holds to: the bytes that are placed, or when the file here was last written.
+void add_identity(const FilePlacement& file, Value& entry) {
+  if (file.content) entry["sha256"] = sha256_hex(redactor().redact(*file.content));
+  std::error_code failed;
+  const auto written = std::filesystem::last_write_time(file.local_path, failed);
+  if (!file.local_path.empty() && !failed) {
+    entry["bytes"] = std::filesystem::file_size(file.local_path, failed);
+    entry["written"] = written.time_since_epoch().count();
+  }
+}
+
+enum class Identity { no, yes };
+
+Value actions_value(const Change& change, Identity identity) {
   Value out = Value::array();
   for (const Action& action : change.actions) {
     Value files = Value::array();
@@ -33,6 +49,7 @@ Value actions_value(const Change& change) {
       Value entry = {{"path", file.path}, {"mode", file.mode}};
       if (file.content) entry["bytes"] = file.content->size();
       if (!file.local_path.empty()) entry["from"] = file.local_path;
+      if (identity == Identity::yes) add_identity(file, entry);
       files.push_back(std::move(entry));
     }
     out.push_back({{"title", action.title},
@@ -100,11 +117,21 @@ Result<Answers> Converger::ask(const ConvergeRequest& request, ConvergeRequest::
   return std::move(*answers);
 }
 
-void Converger::say_planned(const ConvergeRequest& request, const Change& change) {
-  Value data = {{"state", change.empty() ? "ok" : "change"},
+void Converger::say_planned(const ConvergeRequest& request, const Change& change, const Answers& answers) {
+  const Identity identity = run_.changes_nothing() ? Identity::yes : Identity::no;
+  const bool not_asked = change.empty() && change.verification == Verification::exit_status;
+  Value data = {{"state", not_asked        ? "unknown"
+                          : change.empty() ? "ok"
+                                           : "change"},
                 {"summary", change.summary},
                 {"diff", change.diff},
-                {"actions", actions_value(change)}};
+                {"actions", actions_value(change, identity)}};
+  if (run_.changes_nothing()) {
+    data["answers"] = Value::object();
+    for (const auto& [question, answer] : answers.all()) {
+      data["answers"][question] = sha256_hex(std::to_string(answer.exit_code) + "\n" + answer.out);
+    }
+  }
   if (request.unit->index) data["item"] = *request.unit->index;
   run_.recorder.emit(EventType::step_planned, request.node->name, request.unit->decl->id, std::move(data));
 }
@@ -145,9 +172,15 @@ Result<ActEnd> Converger::piped(const ConvergeRequest& request, Round& round, co
   constexpr Milliseconds soon = std::chrono::milliseconds(250);
   const bool quiet = round.sent_before;
   return round.pipe->end_of(request.key, act.index, quiet ? soon : Milliseconds(0), [&] {
-    if (std::exchange(round.sent_before, false)) say_planned(request, round.change);
+    if (std::exchange(round.sent_before, false)) say_planned(request, round.change, round.answers);
     actor_.say_started(act);
   });
+}
+
+Result<void> Converger::approve(const ConvergeRequest& request, const Change& change) const {
+  if (!run_.options.approved) return {};
+  return approve_actions(*run_.options.approved, host_.name(), request.node->name, request.unit->decl->id,
+                         request.unit->index, redactor().redact_value(actions_value(change, Identity::yes)));
 }
 
 Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, Round& round, Done& done) {
@@ -174,6 +207,7 @@ Result<Converger::Acted> Converger::act_all(const ConvergeRequest& request, Roun
 // Together with what may follow it, unless it is a single action that nothing follows.
 Result<void> Converger::send_pipe(const ConvergeRequest& request, Round& round) {
   const bool allowed = pipes_ != nullptr && request.followers && run_.options.pipelining == Pipelining::on &&
+                       !run_.options.approved &&  // what follows is compared with the saved plan at its own turn
                        !run_.stop_starting() && host_.turns().open();
   if (!allowed || !fits_pipeline(round.change, *request.unit->decl)) return {};
   PipeUnit first;
@@ -282,7 +316,10 @@ Result<Converged> Converger::run(const ConvergeRequest& request) {
     const Change change = round->change;
     // That it was planned before the ones before it had acted is no sign of somebody else.
     if (!round->sent_before) ++plans;
-    if (planning || (!change.empty() && !round->sent_before)) say_planned(request, change);
+    if (!planning && !change.empty()) {
+      if (Result<void> approved = approve(request, change); !approved) return fail(approved.error());
+    }
+    if (planning || (!change.empty() && !round->sent_before)) say_planned(request, change, round->answers);
     acted = Done();
     if (change.empty() && round->pipe && !round->pipe->same_answers(request.key)) {
       round->pipe->drop_rest();

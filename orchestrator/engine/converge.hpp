@@ -82,7 +82,8 @@ class Converger {
   Result<ActEnd> piped(const ConvergeRequest& request, Round& round, const ActRequest& act);
   Result<Acted> act_all(const ConvergeRequest& request, Round& round, Done& done);
   Result<Converged> verify(const ConvergeRequest& request, const Change& change, const Done& done);
-  void say_planned(const ConvergeRequest& request, const Change& change);
+  void say_planned(const ConvergeRequest& request, const Change& change, const Answers& answers);
+  Result<void> approve(const ConvergeRequest& request, const Change& change) const;
 
   RunContext& run_;
   HostSession& host_;

@@ -47,15 +47,19 @@ void say_started(RunContext& run, const std::string& verb, const std::vector<Pla
 
 Engine::Engine(EngineServices services, const InterruptLevel& interrupt) : services_(services), interrupt_(interrupt) {}
 
-namespace {
+std::string_view verb_of(const RunOptions& options) {
+  if (options.mode == Mode::apply) return "apply";
+  return options.asking == Asking::plan ? "plan" : options.asking == Asking::drift ? "drift" : "verify";
+}
 
-Result<std::string> begin(const EngineServices& services, const Playbook& playbook, const std::string& text,
-                          const std::string& verb, const RunParameters& parameters) {
+Result<std::string> new_run(const EngineServices& services, const Playbook& playbook, const std::string& text,
+                            const std::string& verb, const RunParameters& parameters) {
   RunRecord record;
   record.verb = verb;
   record.playbook_path = playbook.path;
   record.playbook_text = text;
   record.parameters = parameters_value(parameters);
+  record.parameters["files"] = playbook.files;
   Result<void> begun;
   // Two runs of one minute may draw the same three letters.
   constexpr int draws = 5;
@@ -68,8 +72,6 @@ Result<std::string> begin(const EngineServices& services, const Playbook& playbo
   return fail(begun.error());
 }
 
-}  // namespace
-
 Result<RunSummary> Engine::run(const Playbook& playbook, const std::string& playbook_text, const Value& inputs,
                                const std::vector<PlayHost>& hosts, const RunOptions& options) {
   const StepOrder order(playbook);
@@ -80,8 +82,8 @@ Result<RunSummary> Engine::run(const Playbook& playbook, const std::string& play
   if (!planning) {
     if (Result<void> taken = locks.take(hosts, options, interrupt_); !taken) return fail(taken.error());
   }
-  const std::string verb = planning ? "plan" : "apply";
-  const Result<std::string> id = begin(services_, playbook, playbook_text, verb, {inputs, hosts, options});
+  const std::string verb(verb_of(options));
+  const Result<std::string> id = new_run(services_, playbook, playbook_text, verb, {inputs, hosts, options});
   if (!id) return fail(id.error());
   RunContext run(services_, interrupt_, playbook, inputs, options, *id);
   run.holder = holder_of(*id);

@@ -56,9 +56,17 @@ enum class Pipelining { on, off };
 
 enum class Mode { apply, plan };  // plan: ask and plan only, change nothing
 
+// What is asked for, when nothing is changed. plan: what apply would do. drift: what is not as the playbook says; what
+// cannot be asked is no drift. verify: the same, and the steps that only look (tests) are run.
+enum class Asking { plan, drift, verify };
+
+struct PlannedUnit;
+
 struct RunOptions {
   Mode mode = Mode::apply;
+  Asking asking = Asking::plan;   // for Mode::plan
   int forks = 50;                 // hosts at once
+  int steps_at_once = 4;          // on one host, at most
   std::vector<std::string> tags;  // only steps with one of these (and what provides their node); empty: all
   std::vector<std::string> skip_tags;
   std::string start_at;      // step id; earlier ones are taken as done (their outputs are asked)
@@ -67,6 +75,8 @@ struct RunOptions {
   Pipelining pipelining = Pipelining::on;
   Milliseconds lock_wait{0};
   std::string why;  // shown to others who meet the lock
+  // A saved plan that is being done: nothing else than this is. Null: whatever is needed.
+  std::shared_ptr<const std::vector<PlannedUnit>> approved;
   // Where actions keep undo and marks on a node. Empty: /var/lib/millwright as root, else ~/.local/state/millwright.
   std::string node_state_dir;
   // For resume and rollback: hosts and inputs as the inventory and the command line give them now. The journal keeps no
@@ -99,6 +109,8 @@ class Engine {
   // Errors are those that prevent a run from starting; what happens on nodes is in the summary and the events.
   Result<RunSummary> run(const Playbook& playbook, const std::string& playbook_text, const Value& inputs,
                          const std::vector<PlayHost>& hosts, const RunOptions& options);
+  // Asks again what a run left, with the outputs that it had, and changes nothing: `options.asking` drift or verify.
+  Result<RunSummary> look_again(const std::string& run, const RunOptions& options);
   // Goes on with a run that was killed or interrupted: registered values restored, finished steps asked again.
   Result<RunSummary> resume(const std::string& run, const RunOptions& options);
   // Takes a run back: completed actions in reverse order of completion. `hosts` empty: all of the run.

@@ -25,8 +25,12 @@ Result<std::unique_ptr<KnownRun>> load_run(const EngineServices& services, const
   Result<RunParameters> parameters = parameters_of(known->record.parameters, options);
   if (!parameters) return fail(wrap(parameters.error(), "reading run " + known->record.id));
   known->parameters = std::move(*parameters);
+  ParseOptions as_it_was;
+  const Value files = known->record.parameters.value("files", Value::object());
+  for (const auto& [path, text] : files.items())
+    as_it_was.files[path] = text.is_string() ? text.get<std::string>() : "";
   tl::expected<Playbook, std::vector<Error>> playbook =
-      parse_playbook(known->record.playbook_text, known->record.playbook_path, *services.registry);
+      parse_playbook(known->record.playbook_text, known->record.playbook_path, *services.registry, as_it_was);
   if (!playbook) return fail(wrap(playbook.error().front(), "reading the playbook of run " + known->record.id));
   known->playbook = std::move(*playbook);
   return known;
@@ -107,6 +111,33 @@ Result<RunSummary> Engine::resume(const std::string& id, const RunOptions& optio
   const SteadyPoint start = services_.clock->steady();
   say_started(run, "resume", hosts);
   RunSummary summary = summarize_run(run, play(run, hosts));
+  finish(run, summary, start);
+  return summary;
+}
+
+Result<RunSummary> Engine::look_again(const std::string& id, const RunOptions& options) {
+  Result<std::unique_ptr<KnownRun>> known = load_run(services_, id, options);
+  if (!known) return fail(known.error());
+  RunParameters& parameters = (*known)->parameters;
+  RunOptions again = parameters.options;
+  again.mode = Mode::plan;
+  again.asking = options.asking;
+  const Result<std::vector<StepRecord>> steps = services_.journal->steps((*known)->record.id);
+  if (!steps) return fail(steps.error());
+  const std::string verb(verb_of(again));
+  const Result<std::string> own = new_run(services_, (*known)->playbook, (*known)->record.playbook_text, verb,
+                                          {parameters.inputs, parameters.hosts, again});
+  if (!own) return fail(own.error());
+  RunContext run(services_, interrupt_, (*known)->playbook, parameters.inputs, again, *own);
+  run.holder = holder_of(*own);
+  run.earlier = records_of(*steps);
+  run.looked_at = (*known)->record.id;
+  Result<std::set<std::size_t>> out = left_out(run.playbook, run.order, again);
+  if (!out) return fail(out.error());
+  run.left_out = std::move(*out);
+  const SteadyPoint start = services_.clock->steady();
+  say_started(run, verb, parameters.hosts);
+  RunSummary summary = summarize_run(run, play(run, parameters.hosts));
   finish(run, summary, start);
   return summary;
 }

@@ -14,6 +14,11 @@ namespace millwright {
 std::string new_run_id(const Clock& clock);
 std::string holder_of(const std::string& run);
 
+std::string_view verb_of(const RunOptions& options);
+// A new run in the journal; its id.
+Result<std::string> new_run(const EngineServices& services, const Playbook& playbook, const std::string& text,
+                            const std::string& verb, const RunParameters& parameters);
+
 // run_started, as the first event of every life of a run.
 void say_started(RunContext& run, const std::string& verb, const std::vector<PlayHost>& hosts);
 

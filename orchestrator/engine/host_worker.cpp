@@ -24,13 +24,9 @@ void HostWorker::finish_others(Progress progress, const std::string& why) {
 
 namespace {
 
-// Enough for the diamonds that playbooks have; a connection has eight lanes, and a step may use two of them.
-constexpr std::size_t side_by_side = 4;
-
-// A lock is of the node, as what it stands for (apt, a port, a cache folder) is.
+// Unless it is said otherwise, a lock is of the node, as what it stands for (apt, a port, a cache folder) is.
 std::string lock_of(const HostSession& session, const StepDecl& decl) {
-  if (decl.lock.empty()) return {};
-  return session.node_name_for(decl).value_or(session.name()) + "\n" + decl.lock;
+  return semaphore_name(decl.lock, session.node_name_for(decl).value_or(session.name()));
 }
 
 Value failure_evidence(const StepResult& failure) {
@@ -84,13 +80,16 @@ StepResult HostWorker::handle(std::size_t step, StepResult failure) {
   return failure;
 }
 
+// Not started: another host took the last place of its lock meanwhile.
 void HostWorker::start(std::size_t step) {
   const StepDecl& decl = run_.playbook.steps[step];
+  const std::string lock = lock_of(session_, decl);
+  if (!lock.empty() && !run_.locks.take(lock, decl.lock.count)) return;
   StepResult running;
   running.progress = Progress::running;
   run_.board.put(session_.name(), step, running);
   Running& here = running_[step];
-  here.lock = lock_of(session_, decl);
+  here.lock = lock;
   session_.turns().enter();
   here.thread = std::thread([this, step] {
     StepResult result = runner_.run(step, StepRunner::Along::followers);
@@ -111,8 +110,13 @@ void HostWorker::take_ended() {
   }
   for (auto& [step, result] : ended) {
     running_.at(step).thread.join();
+    const std::string lock = running_.at(step).lock;
     running_.erase(step);
     session_.say_what_nodes_did();
+    if (!lock.empty()) {
+      run_.locks.give_back(lock);
+      run_.board.touch(session_.name());
+    }
     if (has_handler(step, result)) {
       failures_.emplace_back(step, std::move(result));
     } else {
@@ -180,15 +184,12 @@ void HostWorker::finish(std::size_t step, StepResult result) {
   run_.board.put(session_.name(), step, std::move(result));
 }
 
-// Steps whose `lock` another step of the same node holds.
+// Steps for whose `lock` there is no place.
 std::set<std::size_t> HostWorker::held_back() const {
   std::set<std::size_t> out;
-  for (std::size_t step = 0; step < run_.playbook.steps.size(); ++step) {
+  for (std::size_t step : run_.order.with_locks()) {
     const StepDecl& decl = run_.playbook.steps[step];
-    if (decl.lock.empty()) continue;
-    const std::string lock = lock_of(session_, decl);
-    const auto holds = [&](const auto& running) { return running.second.lock == lock; };
-    if (std::any_of(running_.begin(), running_.end(), holds)) out.insert(step);
+    if (!run_.locks.free(lock_of(session_, decl), decl.lock.count)) out.insert(step);
   }
   return out;
 }
@@ -221,7 +222,7 @@ void HostWorker::leave_out() {
 
 void HostWorker::steps() {
   // Planning changes nothing, and everything it asks is asked in one go: one after the other reads better.
-  const std::size_t most = run_.options.mode == Mode::plan ? 1 : side_by_side;
+  const std::size_t most = run_.changes_nothing() ? 1 : static_cast<std::size_t>(run_.options.steps_at_once);
   while (!over_ && !lost_ && !run_.stop_starting()) {
     const std::uint64_t seen = run_.board.changes();
     take_ended();

@@ -58,7 +58,7 @@ class HostWorker {
   HostEnd end_;
   struct Running {
     std::thread thread;
-    std::string lock;  // node and name; empty: it takes none
+    std::string lock;  // its place among the run's semaphores; empty: it takes none
   };
   std::map<std::size_t, Running> running_;
   std::vector<std::pair<std::size_t, StepResult>> failures_;  // with handlers, whose turn has not come yet

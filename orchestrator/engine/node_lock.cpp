@@ -30,9 +30,38 @@ std::string node_lock_text(const RunContext& run) {
               "|");
 }
 
+namespace {
+
+// As HostSession::state_dir has it.
+constexpr const char* find_state =
+    "if [ \"$(id -u)\" = 0 ]; then S=/var/lib/millwright; else S=\"$HOME/.local/state/millwright\"; fi\n";
+
+}  // namespace
+
+std::string take_by_hand_script(const std::string& holder, const std::string& since, const std::string& why) {
+  const std::string target = join({kByHand, field(holder), "", "", "", "0", "", since, field(why)}, "|");
+  return std::string(find_state) +
+         "umask 077; mkdir -p \"$S\" && { chmod 711 \"$S\" 2>/dev/null || :; }\n"
+         "ln -s " +
+         shell_quote(target) + " \"$S/lock\" 2>/dev/null && exit 0\nreadlink \"$S/lock\" && exit 77\nexit 73\n";
+}
+
+std::string read_lock_script() { return std::string(find_state) + "readlink \"$S/lock\" || :\n"; }
+
+std::string free_lock_script(const std::string& held) {
+  return std::string(find_state) + "[ \"$(readlink \"$S/lock\" 2>/dev/null)\" != " + shell_quote(held) +
+         " ] || rm -f \"$S/lock\"\n";
+}
+
 Error node_lock_error(const std::string& node, const std::string& held) {
   const std::vector<std::string> fields = split(held, '|');
   Error error;
+  if (fields.size() == field_count && fields[0] == kByHand) {
+    error = make_error(ErrorKind::busy, fmt::format("{} is locked by hand by {} since {}{}", node, fields[1], fields[7],
+                                                    fields[8].empty() ? "" : ": " + fields[8]));
+    error.hint = fmt::format("ask them; millwright unlock {} -i INVENTORY frees it", node);
+    return error;
+  }
   if (fields.size() < field_count) {
     error = make_error(ErrorKind::busy, fmt::format("{} is locked by somebody else: {}", node, held));
   } else {
@@ -46,7 +75,7 @@ Error node_lock_error(const std::string& node, const std::string& held) {
 
 bool holder_is_dead(const std::string& held) {
   const std::vector<std::string> fields = split(held, '|');
-  if (fields.size() < field_count) return false;
+  if (fields.size() < field_count || fields[0] == kByHand) return false;
   ProcessIdentity holder{fields[2], fields[3], fields[4], 0, fields[6]};
   std::from_chars(fields[5].data(), fields[5].data() + fields[5].size(), holder.pid);
   return liveness(holder) == Liveness::dead;

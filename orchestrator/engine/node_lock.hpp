@@ -11,6 +11,17 @@ namespace millwright {
 // What stands in the link behind "<run>|".
 std::string node_lock_text(const RunContext& run);
 
+// What stands there instead of a run when a person holds the node.
+inline constexpr const char* kByHand = "by-hand";
+
+// Takes the node's lock for a person, or says who holds it: exit code 77 and what stands there. The node's user decides
+// which state folder it is.
+std::string take_by_hand_script(const std::string& holder, const std::string& since, const std::string& why);
+// Prints what stands in the node's lock; nothing when it is free.
+std::string read_lock_script();
+// Removes the lock if it still reads `held`.
+std::string free_lock_script(const std::string& held);
+
 // The error for a lock that somebody else holds: busy, with who, since when, why.
 Error node_lock_error(const std::string& node, const std::string& held);
 

@@ -8,8 +8,10 @@
 
 namespace millwright {
 
-// Canary first, then batches; in the order of the inventory. At least one batch unless there are no hosts.
-std::vector<std::vector<const PlayHost*>> batches_of(const std::vector<PlayHost>& hosts, const StrategyDecl& strategy);
+// Canary first, then batches, in the order that the strategy says. At least one batch unless there are no hosts. What
+// is shuffled is so in the same way for the same run, so that a run that is resumed keeps its order.
+std::vector<std::vector<const PlayHost*>> batches_of(const std::vector<PlayHost>& hosts, const StrategyDecl& strategy,
+                                                     const std::string& run);
 
 // Runs the whole play; returns what became of each host, in order. Blocks until every worker has ended.
 std::vector<HostEnd> play(RunContext& run, const std::vector<PlayHost>& hosts);

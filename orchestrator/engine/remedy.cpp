@@ -39,6 +39,16 @@ StepResult RemedyLoop::rerun(std::size_t from, std::size_t to, std::size_t& fail
   StepResult result;
   for (std::size_t step : run_.order.between(from, to)) {
     failed_at = step;
+    const StepDecl& decl = run_.playbook.steps[step];
+    const std::string node = host_.node_name_for(decl).value_or(host_.name());
+    const Place place(run_.locks, semaphore_name(decl.lock, node), decl.lock.count,
+                      [&] { return run_.stop_starting(); });
+    if (!place.granted()) {
+      result = StepResult();
+      result.progress = Progress::cancelled;
+      result.summary = "the run was interrupted";
+      return result;
+    }
     result = runner_.run(step);
     run_.board.put(host_.name(), step, result);
     const bool bad =

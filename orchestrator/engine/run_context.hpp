@@ -10,6 +10,7 @@
 #include "orchestrator/engine/recorder.hpp"
 #include "orchestrator/engine/schedule.hpp"
 #include "orchestrator/engine/secrets.hpp"
+#include "orchestrator/engine/semaphores.hpp"
 
 namespace millwright {
 
@@ -23,10 +24,12 @@ struct RunContext {
   Recorder recorder;
   Board board;
   LiveConnections live;
+  Semaphores locks;
   RunSecrets secrets;
   std::string holder;  // of locks: "user@host pid 1234"
   // What earlier lives of this run (before it was killed) got to, by host and step id. Empty for a new run.
   std::map<std::string, std::map<std::string, StepRecord>> earlier;
+  std::string looked_at;           // the run whose outputs `earlier` holds, when it is another one
   std::set<std::size_t> left_out;  // steps that do not run: --tags, --skip-tags, --start-at
 
   RunContext(EngineServices given, const InterruptLevel& level, const Playbook& book, Value run_inputs,
@@ -42,6 +45,7 @@ struct RunContext {
 
   const std::string& run() const { return recorder.run(); }
   bool stop_starting() const { return interrupt.load() >= 1 || recorder.broken().has_value(); }
+  bool changes_nothing() const { return options.mode == Mode::plan; }
   bool stop_now() const { return interrupt.load() >= 2; }
 };
 

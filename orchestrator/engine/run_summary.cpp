@@ -23,6 +23,8 @@ ExitCode code_of(const RunContext& run, const std::vector<HostEnd>& ends) {
   const auto failed_by = [](bool HostEnd::*reason) {
     return [reason](const HostEnd& end) { return end.summary.state != "failed" || end.*reason; };
   };
+  const bool looking = run.changes_nothing() && run.options.asking != Asking::plan;
+  if (looking && any([](const HostEnd& end) { return end.summary.changed > 0; })) return ExitCode::failed;
   if (count(ends, "failed") > 0) {
     if (std::all_of(ends.begin(), ends.end(), failed_by(&HostEnd::locked))) return ExitCode::lock_held;
     if (std::all_of(ends.begin(), ends.end(), failed_by(&HostEnd::stale))) return ExitCode::stale;
@@ -35,6 +37,19 @@ ExitCode code_of(const RunContext& run, const std::vector<HostEnd>& ends) {
   return ExitCode::done;
 }
 
+// Of drift and verify.
+std::string how_it_looks(const std::vector<HostEnd>& ends, const std::string& why) {
+  int steps = 0;
+  int hosts = 0;
+  for (const HostEnd& end : ends) {
+    steps += end.summary.changed;
+    hosts += end.summary.changed > 0 ? 1 : 0;
+  }
+  if (steps == 0) return "looked at; something failed" + why;
+  return fmt::format("{} step{} on {} host{} {} not as the playbook says{}", steps, steps == 1 ? "" : "s", hosts,
+                     hosts == 1 ? "" : "s", steps == 1 ? "is" : "are", why);
+}
+
 std::string how_it_ended(const RunContext& run, const std::vector<HostEnd>& ends, ExitCode code) {
   const auto first =
       std::find_if(ends.begin(), ends.end(), [](const HostEnd& end) { return end.first_error.has_value(); });
@@ -42,8 +57,10 @@ std::string how_it_ended(const RunContext& run, const std::vector<HostEnd>& ends
       first == ends.end() ? std::string() : ": " + first->summary.host + ": " + first->first_error->message;
   switch (code) {
     case ExitCode::done:
-      return run.options.mode == Mode::plan ? "planned; nothing was changed" : "done";
+      if (!run.changes_nothing()) return "done";
+      return run.options.asking == Asking::plan ? "planned; nothing was changed" : "everything is as the playbook says";
     case ExitCode::failed:
+      if (run.changes_nothing() && run.options.asking != Asking::plan) return how_it_looks(ends, why);
       return "failed, left as it is" + why;
     case ExitCode::rolled_back:
       return "failed and rolled back" + why;

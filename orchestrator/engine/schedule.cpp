@@ -35,90 +35,36 @@ std::optional<Progress> progress_of(std::string_view name) {
   return {};
 }
 
-StepOrder::StepOrder(const Playbook& playbook) {
-  const std::vector<StepDecl>& steps = playbook.steps;
-  for (std::size_t i = 0; i < steps.size(); ++i) positions_[steps[i].id] = i;
-  needs_.resize(steps.size());
-  needs_all_.resize(steps.size());
-  needed_by_.resize(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    std::set<std::size_t> needed;
-    for (const NeedDecl& need : steps[i].needs) {
-      const auto at = position(need.step);
-      if (!at) continue;
-      needed.insert(*at);
-      if (need.on_all) needs_all_[i].push_back(*at);
-      crosses_hosts_ = crosses_hosts_ || need.on_all;
-    }
-    if (const auto at = position(steps[i].in); at) needed.insert(*at);
-    needs_[i].assign(needed.begin(), needed.end());
-    for (std::size_t n : needed) needed_by_[n].push_back(i);
-  }
-  // Of those whose needs have come, always the one that is written first.
-  std::vector<std::size_t> missing(steps.size());
-  std::set<std::size_t> ready;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    missing[i] = needs_[i].size();
-    if (missing[i] == 0) ready.insert(i);
-  }
-  while (!ready.empty()) {
-    const std::size_t step = *ready.begin();
-    ready.erase(ready.begin());
-    order_.push_back(step);
-    for (std::size_t later : needed_by_[step]) {
-      if (--missing[later] == 0) ready.insert(later);
-    }
-  }
-}
-
-std::optional<std::size_t> StepOrder::position(const std::string& id) const {
-  const auto it = positions_.find(id);
-  if (it == positions_.end()) return {};
-  return it->second;
-}
-
 namespace {
 
-std::set<std::size_t> reachable(const std::vector<std::vector<std::size_t>>& edges, std::size_t from) {
-  std::set<std::size_t> seen;
-  std::vector<std::size_t> open = {from};
-  while (!open.empty()) {
-    const std::size_t at = open.back();
-    open.pop_back();
-    for (std::size_t next : edges[at]) {
-      if (seen.insert(next).second) open.push_back(next);
-    }
+StepGraph graph_of(const Playbook& playbook) {
+  std::vector<GraphNode> nodes;
+  for (const StepDecl& step : playbook.steps) {
+    GraphNode node;
+    node.id = step.id;
+    for (const NeedDecl& need : step.needs) node.needs.push_back(need.step);
+    if (!step.in.empty()) node.needs.push_back(step.in);
+    nodes.push_back(std::move(node));
   }
-  return seen;
+  return StepGraph::build(std::move(nodes)).value();
 }
 
 }  // namespace
 
-std::vector<std::size_t> StepOrder::in_order(const std::set<std::size_t>& steps) const {
-  std::vector<std::size_t> out;
-  for (std::size_t step : order_) {
-    if (steps.count(step) != 0) out.push_back(step);
+StepOrder::StepOrder(const Playbook& playbook) : graph_(graph_of(playbook)), needs_all_(playbook.steps.size()) {
+  for (std::size_t i = 0; i < playbook.steps.size(); ++i) {
+    for (const NeedDecl& need : playbook.steps[i].needs) {
+      if (need.on_all) needs_all_[i].push_back(*position(need.step));
+      crosses_hosts_ = crosses_hosts_ || need.on_all;
+    }
+    if (!playbook.steps[i].lock.name.empty()) with_locks_.push_back(i);
+    crosses_hosts_ = crosses_hosts_ || playbook.steps[i].lock.on_all;
   }
-  return out;
 }
-
-std::vector<std::size_t> StepOrder::ancestors(std::size_t step) const {
-  std::vector<std::size_t> out = in_order(reachable(needs_, step));
-  std::reverse(out.begin(), out.end());
-  return out;
-}
-
-std::vector<std::size_t> StepOrder::dependents(std::size_t step) const { return in_order(reachable(needed_by_, step)); }
 
 std::vector<std::size_t> StepOrder::between(std::size_t from, std::size_t to) const {
-  std::set<std::size_t> after = reachable(needed_by_, from);
-  after.insert(from);
-  const std::set<std::size_t> before = reachable(needs_, to);
-  std::set<std::size_t> both = {to};
-  for (std::size_t step : after) {
-    if (before.count(step) != 0) both.insert(step);
-  }
-  return in_order(both);
+  std::vector<std::size_t> path = graph_.between(from, to);
+  return path.empty() ? std::vector<std::size_t>{to} : path;
 }
 
 Board::Board(const StepOrder& order, std::size_t steps) : order_(order), steps_(steps) {}

@@ -12,6 +12,7 @@
 
 #include "orchestrator/base/error.hpp"
 #include "orchestrator/base/mutex.hpp"
+#include "orchestrator/graph/graph.hpp"
 #include "orchestrator/playbook/playbook.hpp"
 
 namespace millwright {
@@ -38,23 +39,22 @@ bool lets_go_on(const StepResult& result);
 // The order and the edges of the steps, by their position in the playbook. Immutable.
 class StepOrder {
  public:
-  explicit StepOrder(const Playbook& playbook);  // the playbook must outlive it; it has no cycles (the parser checks)
-  const std::vector<std::size_t>& order() const { return order_; }
-  std::optional<std::size_t> position(const std::string& id) const;
-  const std::vector<std::size_t>& needs(std::size_t step) const { return needs_[step]; }
+  explicit StepOrder(const Playbook& playbook);  // it has no cycles and no unknown needs (the parser checks)
+  const std::vector<std::size_t>& order() const { return graph_.order(); }
+  std::optional<std::size_t> position(const std::string& id) const { return graph_.position(id); }
+  const std::vector<std::size_t>& needs(std::size_t step) const { return graph_.needs(step); }
   const std::vector<std::size_t>& needs_all(std::size_t step) const { return needs_all_[step]; }
-  bool crosses_hosts() const { return crosses_hosts_; }         // some step waits for other hosts
-  std::vector<std::size_t> ancestors(std::size_t step) const;   // transitive, nearest first in the order of running
-  std::vector<std::size_t> dependents(std::size_t step) const;  // transitive, in the order of running
+  bool crosses_hosts() const { return crosses_hosts_; }  // what happens on one host may let another go on
+  const std::vector<std::size_t>& with_locks() const { return with_locks_; }
+  std::vector<std::size_t> ancestors(std::size_t step) const { return graph_.ancestors(step); }
+  std::vector<std::size_t> dependents(std::size_t step) const { return graph_.dependents(step); }
   // On any path between the two, both included, in the order of running. `to` alone when there is no path.
   std::vector<std::size_t> between(std::size_t from, std::size_t to) const;
 
  private:
-  std::vector<std::size_t> in_order(const std::set<std::size_t>& steps) const;
-
-  std::map<std::string, std::size_t> positions_;
-  std::vector<std::vector<std::size_t>> needs_, needs_all_, needed_by_;
-  std::vector<std::size_t> order_;
+  StepGraph graph_;
+  std::vector<std::vector<std::size_t>> needs_all_;
+  std::vector<std::size_t> with_locks_;
   bool crosses_hosts_ = false;
 };
 

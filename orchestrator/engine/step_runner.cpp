@@ -32,33 +32,12 @@ StepResult StepRunner::failed(Error error) const {
   result.progress = Progress::failed;
   const bool way = error.kind == ErrorKind::connect || error.kind == ErrorKind::auth ||
                    error.kind == ErrorKind::host_key || error.kind == ErrorKind::timeout;
-  // A container or a server that does not answer is a failure of the step; only a lost host is unreachable.
-  if (way && !host_.reachable()) result.progress = Progress::unreachable;
+  // A container or a server that does not answer is a failure of the step; only a lost host is unreachable. So is one
+  // where the user who logs in may not become who does the work: nothing was done, and nothing can be.
+  if ((way && !host_.reachable()) || error.kind == ErrorKind::auth) result.progress = Progress::unreachable;
   if (error.kind == ErrorKind::interrupted) result.progress = Progress::cancelled;
   result.summary = error.message;
   result.error = std::move(error);
-  return result;
-}
-
-bool StepRunner::waits_for_changes(const Unit& unit, const Error& error) {
-  const bool way = error.kind == ErrorKind::connect || error.kind == ErrorKind::auth ||
-                   error.kind == ErrorKind::host_key || error.kind == ErrorKind::timeout ||
-                   error.kind == ErrorKind::interrupted;
-  if (run_.options.mode != Mode::plan || way) return false;
-  for (std::size_t before : run_.order.ancestors(unit.step)) {
-    const Progress progress = run_.board.get(host_.name(), before).progress;
-    if (progress == Progress::changed || progress == Progress::unknown) return true;
-  }
-  const Lock guard(mutex_);
-  return items_will_change_.count(unit.step) != 0;
-}
-
-StepResult StepRunner::known_when_it_runs(const Unit& unit, const std::string& why) {
-  StepResult result;
-  result.progress = Progress::unknown;
-  result.summary = why.empty() ? "known when it runs" : "now: " + why;
-  run_.recorder.emit(EventType::step_planned, node_name(*unit.decl), unit.decl->id,
-                     {{"state", "unknown"}, {"summary", result.summary}, {"diff", ""}, {"actions", Value::array()}});
   return result;
 }
 
@@ -97,8 +76,17 @@ StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSess
   request.become = host_.become_of(*unit.decl);
   request.deadline = deadline_of(*unit.decl, whole_day);
   request.questions = kind.ask(inputs);
+  bool not_asked = false;
   request.plan = [&](const Answers& answers) -> Result<Change> {
     Result<Change> change = kind.plan(inputs, answers);
+    const bool looking = run_.changes_nothing() && run_.options.asking != Asking::plan;
+    if (looking && !before && change && !change->empty() && change->verification == Verification::exit_status) {
+      not_asked = true;
+      Change nothing;
+      nothing.summary = "always runs: whether it is as it was cannot be asked";
+      nothing.verification = Verification::exit_status;
+      return nothing;
+    }
     // What cannot be asked and had finished before the run was cut off is finished.
     if (before && change && !change->empty() && change->verification == Verification::exit_status) {
       kept = true;
@@ -109,6 +97,7 @@ StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSess
     return change;
   };
   request.outputs = [&](const Answers& answers, const std::vector<ActionResult>& results) -> Result<Value> {
+    if (not_asked) return Value::object();
     if (kept) return earlier_outputs(unit);
     return kind.outputs(inputs, answers, results);
   };
@@ -126,23 +115,14 @@ StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSess
   result.summary = std::move(done->summary);
   result.outputs = std::move(done->outputs);
   result.outputs_known = done->outputs_known;
-  return result;
-}
-
-StepResult StepRunner::preview(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& values) {
-  const Inputs inputs(values);
-  AskBatch batch(node);
-  const std::string key = unit.key() + " (preview)";
-  batch.add(Wanted{key, kind.preview_questions(inputs), host_.become_of(*unit.decl)});
-  if (Result<void> sent = batch.send(); !sent) return failed(sent.error());
-  const Result<std::string> text = kind.preview(inputs, batch.answers(key));
-  if (!text && waits_for_changes(unit, text.error())) return known_when_it_runs(unit, text.error().message);
-  if (!text) return failed(text.error());
-  run_.recorder.emit(EventType::step_planned, node.name, unit.decl->id,
-                     {{"state", "unknown"}, {"summary", *text}, {"diff", ""}, {"actions", Value::array()}});
-  StepResult result;
-  result.progress = Progress::unknown;
-  result.summary = *text;
+  if (not_asked) {
+    result.progress = Progress::unknown;
+    result.outputs_known = false;
+  } else if (done->changed && before && run_.changes_nothing()) {
+    // Not as it was left, but what it gave is still what later steps were told.
+    result.outputs = earlier_outputs(unit);
+    result.outputs_known = true;
+  }
   return result;
 }
 
@@ -169,7 +149,12 @@ StepResult judged(StepResult result) {
 }  // namespace
 
 StepResult StepRunner::activate(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs) {
-  if (run_.options.mode == Mode::plan) return preview(unit, kind, node, inputs);
+  if (run_.changes_nothing() && run_.options.asking != Asking::plan) {
+    const bool look = run_.options.asking == Asking::verify && kind.signature().only_looks;
+    if (!look) return taken_as_left(unit, kind, node, inputs);
+  } else if (run_.changes_nothing()) {
+    return preview(unit, kind, node, inputs);
+  }
   StepResult result;
   if (kind.signature().once && finished_before(unit) != nullptr) {
     result.progress = Progress::ok;
@@ -287,12 +272,7 @@ StepResult StepRunner::attempt(std::size_t step, Along along) {
   if (!units) return failed(units.error());
   if (!*units) {
     Unit unknown{step, &run_.playbook.steps[step], {}, {}};
-    if (run_.options.mode == Mode::plan) {
-      StepResult result;
-      result.progress = Progress::unknown;
-      result.summary = "known when it runs";
-      return result;
-    }
+    if (run_.changes_nothing()) return known_when_it_runs(unknown, "");
     return failed(
         make_error(ErrorKind::invalid, "foreach of step " + unknown.decl->id + " reads outputs of a step that has none")
             .at(unknown.decl->mark));
@@ -365,23 +345,6 @@ void StepRunner::keep_record(std::size_t step, const StepResult& result) {
   record.inputs = result.inputs;
   record.outputs = result.outputs;
   if (run_.options.mode == Mode::apply) run_.recorder.step(record);
-}
-
-Result<std::optional<Change>> StepRunner::plan_now(const Unit& unit) {
-  const StepKind* kind = run_.services.registry->find_converging(unit.decl->uses);
-  if (kind == nullptr || !host_.node_name_for(*unit.decl)) return std::optional<Change>();
-  Result<std::optional<Prepared>> prepared = prepare(run_, host_.host(), unit, replaced(unit.step));
-  if (!prepared) return fail(prepared.error());
-  if (!*prepared || !(*prepared)->wanted) return std::optional<Change>();
-  Result<NodeSession*> node = host_.node_for(*unit.decl);
-  if (!node) return fail(node.error());
-  const Inputs inputs((*prepared)->inputs);
-  AskBatch batch(**node);
-  batch.add(Wanted{unit.key(), kind->ask(inputs), host_.become_of(*unit.decl)});
-  if (Result<void> sent = batch.send(); !sent) return fail(sent.error());
-  Result<Change> change = kind->plan(inputs, batch.answers(unit.key()));
-  if (!change) return fail(change.error());
-  return std::optional(std::move(*change));
 }
 
 }  // namespace millwright

@@ -49,6 +49,8 @@ class StepRunner {
   // Planning only: a step that cannot be planned on what the node is now, since earlier steps will have changed it.
   bool waits_for_changes(const Unit& unit, const Error& error);
   StepResult known_when_it_runs(const Unit& unit, const std::string& why);
+  StepResult taken_as_left(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
+  void say_unknown(const Unit& unit, const std::string& summary);
   std::vector<Wanted> ahead(const NodeSession& node, const std::string& except, Ahead which) const;
   // The record of an earlier life of the run when this unit had finished in it.
   const StepRecord* finished_before(const Unit& unit) const;

@@ -38,6 +38,26 @@ std::vector<bool> reached(const Edges& edges, std::size_t from) {
   return seen;
 }
 
+std::vector<std::size_t> topological(const Edges& needs, const Edges& needed_by) {
+  std::vector<std::size_t> waits_for(needs.size());
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    waits_for[i] = needs[i].size();
+    if (waits_for[i] == 0) ready.push(i);
+  }
+  std::vector<std::size_t> order;
+  order.reserve(needs.size());
+  while (!ready.empty()) {
+    const std::size_t node = ready.top();
+    ready.pop();
+    order.push_back(node);
+    for (const std::size_t next : needed_by[node]) {
+      if (--waits_for[next] == 0) ready.push(next);
+    }
+  }
+  return order;
+}
+
 }  // namespace
 
 std::vector<std::size_t> find_cycle(const Edges& needs) {
@@ -106,33 +126,29 @@ Result<StepGraph> StepGraph::build(std::vector<GraphNode> nodes) {
                  "each needs the next one");
   }
   graph.nodes_ = std::move(nodes);
+  graph.positions_ = std::move(positions);
+  graph.order_ = topological(graph.needs_, graph.needed_by_);
   return graph;
 }
 
-std::vector<std::size_t> StepGraph::order() const {
-  std::vector<std::size_t> waits_for(nodes_.size());
-  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    waits_for[i] = needs_[i].size();
-    if (waits_for[i] == 0) ready.push(i);
+std::optional<std::size_t> StepGraph::position(const std::string& id) const {
+  const auto found = positions_.find(id);
+  return found == positions_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::size_t> StepGraph::ancestors(std::size_t node) const {
+  const std::vector<bool> seen = reached(needs_, node);
+  std::vector<std::size_t> out;
+  for (auto i = order_.rbegin(); i != order_.rend(); ++i) {
+    if (seen[*i] && *i != node) out.push_back(*i);
   }
-  std::vector<std::size_t> order;
-  order.reserve(nodes_.size());
-  while (!ready.empty()) {
-    const std::size_t node = ready.top();
-    ready.pop();
-    order.push_back(node);
-    for (const std::size_t next : needed_by_[node]) {
-      if (--waits_for[next] == 0) ready.push(next);
-    }
-  }
-  return order;
+  return out;
 }
 
 std::vector<std::size_t> StepGraph::dependents(std::size_t node) const {
   const std::vector<bool> seen = reached(needed_by_, node);
   std::vector<std::size_t> out;
-  for (const std::size_t i : order()) {
+  for (const std::size_t i : order_) {
     if (seen[i] && i != node) out.push_back(i);
   }
   return out;
@@ -142,7 +158,7 @@ std::vector<std::size_t> StepGraph::between(std::size_t from, std::size_t to) co
   const std::vector<bool> after = reached(needed_by_, from);
   const std::vector<bool> before = reached(needs_, to);
   std::vector<std::size_t> out;
-  for (const std::size_t i : order()) {
+  for (const std::size_t i : order_) {
     if (after[i] && before[i]) out.push_back(i);
   }
   return out;

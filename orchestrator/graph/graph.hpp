@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "orchestrator/base/error.hpp"
@@ -27,7 +28,10 @@ class StepGraph {
   // error's detail is the id of the node it is about. Linear in nodes and edges; no recursion.
   static Result<StepGraph> build(std::vector<GraphNode> nodes);
   const std::vector<GraphNode>& nodes() const { return nodes_; }
-  std::vector<std::size_t> order() const;                       // topological, ties in the order of the file
+  std::optional<std::size_t> position(const std::string& id) const;
+  const std::vector<std::size_t>& order() const { return order_; }  // topological, ties in the order of the file
+  const std::vector<std::size_t>& needs(std::size_t node) const { return needs_[node]; }  // also those on all hosts
+  std::vector<std::size_t> ancestors(std::size_t node) const;   // transitive, the last in the order first
   std::vector<std::size_t> dependents(std::size_t node) const;  // transitive, in topological order
   std::vector<std::size_t> between(std::size_t from,
                                    std::size_t to) const;  // nodes on any path, both included, in order
@@ -38,7 +42,9 @@ class StepGraph {
 
  private:
   std::vector<GraphNode> nodes_;
+  std::unordered_map<std::string, std::size_t> positions_;
   std::vector<std::vector<std::size_t>> needs_, needed_by_;
+  std::vector<std::size_t> order_;
 };
 
 }  // namespace millwright

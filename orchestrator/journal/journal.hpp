@@ -58,6 +58,7 @@ struct LockRecord {
   std::string holder;  // "user@host pid 1234 run 2026..."
   std::string why;
   TimePoint since;
+  bool by_hand = false;  // a person's, not a process's: nobody takes it over
 };
 
 struct EvidenceRecord {

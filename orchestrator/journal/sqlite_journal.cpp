@@ -331,7 +331,7 @@ Result<void> SqliteJournal::lock(const LockRecord& wanted) {
         db, "SELECT name, holder, why, since, machine, boot, pid_namespace, pid, start FROM locks WHERE name = ?1",
         [&](Statement& s) { s.bind(1, wanted.name); },
         [](const Statement& row) -> Result<Held> {
-          return Held{{row.text(0), row.text(1), row.text(2), from_milliseconds(row.number(3))},
+          return Held{{row.text(0), row.text(1), row.text(2), from_milliseconds(row.number(3)), row.text(4).empty()},
                       {row.text(4), row.text(5), row.text(6), static_cast<long>(row.number(7)), row.text(8)}};
         });
     if (!held) return fail(held.error());
@@ -339,7 +339,8 @@ Result<void> SqliteJournal::lock(const LockRecord& wanted) {
         liveness(held->front().process) != Liveness::dead) {
       return fail(lock_held(held->front().record));
     }
-    const ProcessIdentity self = this_process();
+    // Of no process: whether that lives is never known.
+    const ProcessIdentity self = wanted.by_hand ? ProcessIdentity{} : this_process();
     Result<void> written = write(
         db,
         "INSERT OR REPLACE INTO locks(name, holder, why, since, machine, boot, pid_namespace, pid, start) "
@@ -366,9 +367,10 @@ Result<void> SqliteJournal::unlock(const std::string& name, const std::string& h
 Result<std::vector<LockRecord>> SqliteJournal::locks() {
   return ledger_.read([&](Database& db) -> Result<std::vector<LockRecord>> {
     return read<LockRecord>(
-        db, "SELECT name, holder, why, since FROM locks ORDER BY name", [](Statement&) {},
+        db, "SELECT name, holder, why, since, machine FROM locks ORDER BY name", [](Statement&) {},
         [](const Statement& row) -> Result<LockRecord> {
-          return LockRecord{row.text(0), row.text(1), row.text(2), from_milliseconds(row.number(3))};
+          return LockRecord{row.text(0), row.text(1), row.text(2), from_milliseconds(row.number(3)),
+                            row.text(4).empty()};
         });
   });
 }

@@ -19,12 +19,15 @@ struct StepDraft {
   SourceMark uses_mark;
   SourceMark in_mark;
   SourceMark register_mark;
+  SourceMark lock_mark;
 };
 
 struct Draft {
-  explicit Draft(const StepRegistry& step_kinds) : registry(step_kinds) {}
+  Draft(const StepRegistry& step_kinds, const ParseOptions& parse_options)
+      : registry(step_kinds), options(parse_options) {}
 
   const StepRegistry& registry;
+  const ParseOptions& options;
   Reader reader;
   Playbook playbook;  // steps are moved in at the end
   std::vector<StepDraft> steps;
@@ -34,6 +37,8 @@ struct Draft {
   std::unordered_map<std::string, Signature> relaxed;       // kinds with what is an expression made optional
 };
 
+// playbook.cpp: the text of a file beside the playbook, kept in Playbook::files. io: it cannot be read.
+Result<std::string> read_beside(Draft& draft, const std::string& path);
 // inputs.cpp
 void read_inputs(Draft& draft, const YamlNode& node);
 // steps.cpp: one step; appends to draft.steps.

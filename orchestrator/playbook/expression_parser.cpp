@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "orchestrator/playbook/expression_cursor.hpp"
+#include "orchestrator/playbook/expression_builder.hpp"
 #include "orchestrator/playbook/filters.hpp"
 
 namespace millwright {
 namespace {
 
-class Parser : private TokenCursor {
+class Parser : private TreeBuilder {
  public:
-  explicit Parser(std::string_view text) : TokenCursor(text) {}
+  explicit Parser(std::string_view text) : TreeBuilder(text) {}
 
   NodePtr run() {
     if (now().kind == TokenKind::end) problem(now(), "an expression is missing here");
@@ -22,38 +22,6 @@ class Parser : private TokenCursor {
   }
 
  private:
-  NodePtr make(NodeKind kind, const Token& token) const {
-    auto node = std::make_unique<ExpressionNode>();
-    node->kind = kind;
-    node->offset = token.offset;
-    node->length = token.length;
-    return node;
-  }
-  void add(ExpressionNode& parent, NodePtr child) const {
-    if (child) {
-      parent.depth = std::max(parent.depth, child->depth + 1);
-      if (parent.depth > kMaxExpressionDepth) too_deep();
-    }
-    parent.children.push_back(std::move(child));
-  }
-  [[noreturn]] void too_deep() const {
-    problem(now(), fmt::format("too deep: more than {} operations inside one another", kMaxExpressionDepth));
-  }
-
-  // Counts what the parser itself nests: brackets, signs, not.
-  class Level {
-   public:
-    explicit Level(Parser& parser) : parser_(parser) {
-      if (++parser_.level_ > kMaxExpressionDepth) parser_.too_deep();
-    }
-    ~Level() { --parser_.level_; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-
-   private:
-    Parser& parser_;
-  };
-
   NodePtr expression() {
     const Level level(*this);
     NodePtr node = logic_or();
@@ -403,8 +371,6 @@ class Parser : private TokenCursor {
     }
     return true;
   }
-
-  std::size_t level_ = 0;
 };
 
 }  // namespace

@@ -62,16 +62,14 @@ void include(Draft& draft, const YamlNode& node, const std::string& file, Includ
       draft.reader.error(node.mark, fmt::format("more than {} includes", kMaxFiles));
     return;
   }
-  auto document = load_yaml(path);
+  const Result<std::string> text = read_beside(draft, path);
+  if (!text) {
+    draft.reader.error(node.mark, text.error().message, "paths are relative to the file that includes");
+    return;
+  }
+  auto document = parse_yaml(*text, path);
   if (!document) {
-    std::vector<Error> errors = std::move(document.error());
-    for (Error& error : errors) {
-      if (error.where) continue;
-      error.kind = ErrorKind::invalid;
-      error.where = node.mark;
-      error.hint = "paths are relative to the file that includes";
-    }
-    draft.reader.errors(std::move(errors));
+    draft.reader.errors(std::move(document.error()));
     return;
   }
   if (std::find(draft.files.begin(), draft.files.end(), path) == draft.files.end()) draft.files.push_back(path);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "orchestrator/base/source_text.hpp"
 #include "orchestrator/base/text.hpp"
@@ -36,8 +34,10 @@ YamlNode text_node(std::string text, const std::string& path) {
   return node;
 }
 
-std::optional<YamlNode> read_template(Reader& reader, const std::string& path, const SourceMark& mark) {
+std::optional<YamlNode> read_template(Draft& draft, const std::string& path, const SourceMark& mark) {
+  Reader& reader = draft.reader;
   std::error_code failed;
+  if (draft.options.files.count(path) != 0) return text_node(*read_beside(draft, path), path);
   const std::uintmax_t size = fs::file_size(path, failed);
   if (failed || !fs::is_regular_file(path)) {
     reader.error(mark, fmt::format("cannot read {}", path), "paths are relative to the playbook");
@@ -47,20 +47,19 @@ std::optional<YamlNode> read_template(Reader& reader, const std::string& path, c
     reader.error(mark, fmt::format("{} has {} bytes; a template may have {}", path, size, kMaxTemplateBytes));
     return {};
   }
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (size > 0) text << in.rdbuf();
-  if (!in) {
+  Result<std::string> text = read_beside(draft, path);
+  if (!text) {
     reader.error(mark, fmt::format("cannot read {}", path), "may you read it?");
     return {};
   }
-  return text_node(text.str(), path);
+  return text_node(std::move(*text), path);
 }
 
 bool is_expression(const YamlNode& node) { return node.text.find("{{") != std::string::npos; }
 
 // controller_file and rendered_into of the signature. A path with an expression in it is left to the step kind.
-void resolve_files(Reader& reader, const Signature& signature, YamlNode& with, const std::string& file) {
+void resolve_files(Draft& draft, const Signature& signature, YamlNode& with, const std::string& file) {
+  Reader& reader = draft.reader;
   std::vector<YamlEntry> added;
   for (auto& [key, value] : with.entries) {
     const InputSpec* spec = signature.find_input(key.text);
@@ -74,7 +73,7 @@ void resolve_files(Reader& reader, const Signature& signature, YamlNode& with, c
     }
     value.text = absolute_path(value.text, file);
     if (spec->rendered_into.empty()) continue;
-    if (auto text = read_template(reader, value.text, value.mark)) {
+    if (auto text = read_template(draft, value.text, value.mark)) {
       YamlNode name = key;
       name.text = spec->rendered_into;
       added.emplace_back(std::move(name), std::move(*text));
@@ -203,7 +202,7 @@ void read_with(Draft& draft, StepDraft& step, const YamlNode* node, const std::s
   std::optional<YamlNode> with = inputs_node(draft, step, node);
   if (!with) return;
   const Signature& signature = step.kind->signature();
-  resolve_files(draft.reader, signature, *with, file);
+  resolve_files(draft, signature, *with, file);
   std::optional<Template> compiled = draft.reader.compiled(*with);
   if (!compiled) return;
   step.decl.with = std::move(*compiled);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/graph/graph.hpp"
@@ -89,6 +90,20 @@ bool check_in(Draft& draft, StepDraft& step) {
   return true;
 }
 
+// One name is one lock: two steps that mean it differently would both be wrong about it.
+void check_locks(Draft& draft) {
+  std::map<std::string, const StepDraft*> first;
+  for (const StepDraft& step : draft.steps) {
+    const LockDecl& lock = step.decl.lock;
+    if (lock.name.empty()) continue;
+    const StepDraft* known = first.emplace(lock.name, &step).first->second;
+    if (known->decl.lock.count == lock.count && known->decl.lock.on_all == lock.on_all) continue;
+    draft.reader.error(step.lock_mark,
+                       fmt::format("lock '{}' has another count or reach at step '{}'", lock.name, known->decl.id),
+                       "write the same at every step that takes it");
+  }
+}
+
 // Every cycle is told: the edge behind the first of its nodes is taken out, and the rest searched again.
 bool report_cycles(Draft& draft, std::vector<std::vector<std::size_t>> needs) {
   constexpr int most = 20;
@@ -115,6 +130,7 @@ bool report_cycles(Draft& draft, std::vector<std::vector<std::size_t>> needs) {
 std::vector<std::size_t> link_steps(Draft& draft) {
   register_names(draft);
   make_ids(draft);
+  check_locks(draft);
   bool good = true;
   std::vector<GraphNode> nodes;
   for (std::size_t i = 0; i < draft.steps.size(); ++i) {

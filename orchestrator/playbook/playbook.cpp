@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/playbook/document.hpp"
@@ -35,19 +37,45 @@ std::optional<Amount> read_amount(Reader& reader, const YamlNode& node, std::str
   return {};
 }
 
+void read_batches(Reader& reader, const YamlNode& node, StrategyDecl& strategy) {
+  const bool list = node.kind == YamlKind::sequence;
+  if (list && node.items.empty()) reader.error(node.mark, "'batch' is an empty list", "write 3, 25% or [1, 5, 25%]");
+  for (const YamlNode& item : list ? node.items : std::vector<YamlNode>{node}) {
+    const auto amount = read_amount(reader, item, "'batch'");
+    if (!amount) continue;
+    if (amount->value == 0) reader.error(item.mark, "a batch of no hosts would never end");
+    strategy.batch.push_back(*amount);
+  }
+}
+
+// The names are Ansible's.
+void read_order(Reader& reader, const YamlNode& node, StrategyDecl& strategy) {
+  static const std::vector<std::string> names = {"inventory", "reverse_inventory", "sorted", "reverse_sorted",
+                                                 "shuffle"};
+  const auto word = reader.word(node, "'order'");
+  if (!word) return;
+  const auto found = std::find(names.begin(), names.end(), *word);
+  if (found == names.end()) {
+    reader.error(node.mark, fmt::format("'{}' is no order of hosts", *word),
+                 reader.suggest(*word, names, "one of " + join(names, ", ")));
+    return;
+  }
+  strategy.order = static_cast<HostOrder>(found - names.begin());
+}
+
 void read_strategy(Reader& reader, const YamlNode& node, StrategyDecl& strategy) {
   if (node.kind == YamlKind::null || !reader.is_mapping(node, "'strategy'")) return;
-  reader.check_keys(node, {"canary", "batch", "max_failures"}, "strategy");
+  reader.check_keys(node, {"canary", "batch", "max_failures", "order"}, "strategy");
   if (const YamlNode* canary = node.find("canary")) {
     strategy.canary = reader.integer(*canary, "'canary'", 0).value_or(0);
   }
   if (const YamlNode* batch = node.find("batch")) {
-    strategy.batch = read_amount(reader, *batch, "'batch'");
-    if (strategy.batch && strategy.batch->value == 0) reader.error(batch->mark, "a batch of no hosts would never end");
+    read_batches(reader, *batch, strategy);
   }
   if (const YamlNode* failures = node.find("max_failures")) {
     strategy.max_failures = read_amount(reader, *failures, "'max_failures'");
   }
+  if (const YamlNode* order = node.find("order")) read_order(reader, *order, strategy);
 }
 
 void read_vars(Draft& draft, const YamlNode& node) {
@@ -104,7 +132,7 @@ void sort_errors(std::vector<Error>& errors, const std::vector<std::string>& fil
 
 tl::expected<Playbook, std::vector<Error>> finish(const YamlNode& document, const std::string& path,
                                                   const StepRegistry& registry, const ParseOptions& options) {
-  Draft draft(registry);
+  Draft draft(registry, options);
   draft.playbook.path = path;
   draft.files.push_back(path);
   read_document(draft, document);
@@ -119,6 +147,22 @@ tl::expected<Playbook, std::vector<Error>> finish(const YamlNode& document, cons
 }
 
 }  // namespace
+
+Result<std::string> read_beside(Draft& draft, const std::string& path) {
+  std::map<std::string, std::string>& read = draft.playbook.files;
+  if (const auto known = read.find(path); known != read.end()) return known->second;
+  if (const auto given = draft.options.files.find(path); given != draft.options.files.end()) {
+    return read.emplace(path, given->second).first->second;
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  // A folder opens without complaint and fails at the first read.
+  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  if (!in && !in.eof()) {
+    return fail(make_error(ErrorKind::io, "cannot read " + path).with_hint("does it exist, and may you read it?"));
+  }
+  return read.emplace(path, text.str()).first->second;
+}
 
 int Amount::of(int total) const {
   if (!percent) return static_cast<int>(value);

@@ -42,6 +42,13 @@ struct HandlerDecl {
   SourceMark mark;
 };
 
+// Steps with one lock are not run at once: at most `count` of them on a node, or on all hosts of the play together.
+struct LockDecl {
+  std::string name;  // empty: none
+  int count = 1;
+  bool on_all = false;
+};
+
 struct StepDecl {
   std::string id;    // unique; given, or made from `uses` ("file", "file-2")
   std::string name;  // for people; empty: id
@@ -55,7 +62,7 @@ struct StepDecl {
   std::vector<std::string> tags;
   RetryDecl retry;
   std::optional<Milliseconds> timeout;
-  std::string lock;
+  LockDecl lock;
   bool ignore_failure = false;
   std::optional<bool> become;  // overrides the host's
   std::vector<HandlerDecl> on_failure;
@@ -68,10 +75,13 @@ struct Amount {  // "25%" or 3
   int of(int total) const;  // percentages round up, at least 1 unless 0
 };
 
+enum class HostOrder { inventory, reverse_inventory, sorted, reverse_sorted, shuffle };
+
 struct StrategyDecl {
   int canary = 0;                      // this many hosts first, alone
-  std::optional<Amount> batch;         // then so many at a time; absent: all
+  std::vector<Amount> batch;           // then so many at a time, the last again and again; empty: all
   std::optional<Amount> max_failures;  // more failed hosts than this: no further batch; absent: no limit
+  HostOrder order = HostOrder::inventory;
 };
 
 struct Playbook {
@@ -82,6 +92,9 @@ struct Playbook {
   std::map<std::string, Template> vars;
   StrategyDecl strategy;
   std::vector<StepDecl> steps;  // includes spliced in
+  // Texts of the other files that were read for it (includes, templates), by path: with them it can be read again as
+  // it is, whatever becomes of the files.
+  std::map<std::string, std::string> files;
 
   const StepDecl* find(const std::string& id) const;
 };
@@ -92,6 +105,8 @@ struct ParseOptions {
   // the playbook's own is an error. Absent (no inventory at hand): unknown `vars.NAME` pass, since they may come from
   // there.
   std::optional<std::set<std::string>> inventory_variables;
+  // Playbook::files of an earlier reading: taken instead of what is on disk now.
+  std::map<std::string, std::string> files;
 };
 
 // Reads `path` and what it includes, checks it against the step kinds: unknown keys, wrong types, duplicate ids,

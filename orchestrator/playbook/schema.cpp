@@ -101,6 +101,14 @@ Value handler_schema() {
   return {{"anyOf", {remedy, object_schema({{"do", {{"const", "rollback"}}}}, {"do"})}}};
 }
 
+Value lock_schema() {
+  return object_schema(
+      {{"name", {{"type", "string"}}},
+       {"count", {{"type", "integer"}, {"minimum", 1}, {"description", "So many at once; 1 if absent."}}},
+       {"on", {{"const", "all"}, {"description", "Counted over all hosts, not on each node."}}}},
+      {"name"});
+}
+
 Value step_schema(const StepRegistry& registry) {
   const Value text = {{"type", "string"}, {"minLength", 1}};
   const Value name = {{"type", "string"}, {"pattern", "^[A-Za-z_][A-Za-z0-9_-]*$"}};
@@ -124,7 +132,7 @@ Value step_schema(const StepRegistry& registry) {
        {"retry",
         described({{"anyOf", {{{"type", "integer"}, {"minimum", 0}}, retry}}}, "Further attempts after a failure.")},
        {"timeout", reference("duration")},
-       {"lock", described(text, "Steps with the same lock do not run side by side on a node.")},
+       {"lock", described({{"anyOf", {text, lock_schema()}}}, "Steps with the same lock do not run side by side.")},
        {"ignore_failure", {{"type", "boolean"}}},
        {"become", {{"type", "boolean"}, {"description", "Run as root, whatever the host says."}}},
        {"on_failure", {{"type", "array"}, {"items", reference("handler")}}}},
@@ -153,10 +161,14 @@ Value playbook_schema(const StepRegistry& registry) {
   const Value amount = {
       {"anyOf",
        {{{"type", "integer"}, {"minimum", 0}}, {{"type", "string"}, {"pattern", "^([0-9]|[1-9][0-9]|100)%$"}}}}};
+  const Value batch = {{"anyOf", {amount, {{"type", "array"}, {"items", amount}, {"minItems", 1}}}}};
   const Value strategy =
       object_schema({{"canary", {{"type", "integer"}, {"minimum", 0}, {"description", "So many hosts first, alone."}}},
-                     {"batch", described(amount, "Then so many at a time.")},
-                     {"max_failures", described(amount, "No further batch after more failed hosts than this.")}});
+                     {"batch", described(batch, "Then so many at a time; of a list, the last again and again.")},
+                     {"max_failures", described(amount, "No further batch after more failed hosts than this.")},
+                     {"order",
+                      {{"enum", {"inventory", "reverse_inventory", "sorted", "reverse_sorted", "shuffle"}},
+                       {"description", "Of the hosts; inventory if absent."}}}});
   Value names = {{"pattern", "^[A-Za-z_][A-Za-z0-9_-]*$"}};
   Value schema = object_schema(
       {{"name", {{"type", "string"}}},

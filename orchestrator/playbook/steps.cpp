@@ -96,6 +96,25 @@ void read_retry(Reader& reader, const YamlNode& node, RetryDecl& retry) {
   }
 }
 
+void read_lock(Reader& reader, const YamlNode& node, StepDraft& step) {
+  LockDecl& lock = step.decl.lock;
+  step.lock_mark = node.mark;
+  if (node.kind != YamlKind::mapping) {
+    lock.name = reader.word(node, "'lock'").value_or("");
+    return;
+  }
+  reader.check_keys(node, {"name", "count", "on"}, "a lock");
+  const YamlNode* name = node.find("name");
+  if (name == nullptr)
+    reader.error(node.mark, "a lock needs 'name'", "write lock: apt, or {name: mirror, count: 4, on: all}");
+  if (name != nullptr) lock.name = reader.word(*name, "'name'").value_or("");
+  if (const YamlNode* count = node.find("count")) lock.count = reader.integer(*count, "'count'", 1).value_or(1);
+  if (const YamlNode* on = node.find("on")) {
+    lock.on_all = on->text == "all";
+    if (!lock.on_all) reader.error(on->mark, "'on' can only be 'all'", "all: counted over every host of the play");
+  }
+}
+
 std::optional<HandlerDecl> read_handler(Reader& reader, const YamlNode& node) {
   HandlerDecl handler;
   handler.mark = node.mark;
@@ -169,7 +188,7 @@ void read_behaviour(Reader& reader, const YamlNode& node, StepDraft& step) {
   if (const YamlNode* tags = node.find("tags")) decl.tags = reader.words(*tags, "'tags'");
   if (const YamlNode* retry = node.find("retry")) read_retry(reader, *retry, decl.retry);
   if (const YamlNode* timeout = node.find("timeout")) decl.timeout = reader.duration(*timeout, "'timeout'");
-  if (const YamlNode* lock = node.find("lock")) decl.lock = reader.word(*lock, "'lock'").value_or("");
+  if (const YamlNode* lock = node.find("lock")) read_lock(reader, *lock, step);
   if (const YamlNode* ignore = node.find("ignore_failure")) {
     decl.ignore_failure = reader.boolean(*ignore, "'ignore_failure'").value_or(false);
   }

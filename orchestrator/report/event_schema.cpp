@@ -53,7 +53,9 @@ constexpr const char* kDefinitions = R"json({
       "path": {"type": "string"},
       "mode": {"type": "string"},
       "bytes": {"$ref": "#/$defs/count"},
-      "from": {"type": "string"}
+      "from": {"type": "string"},
+      "sha256": {"type": "string"},
+      "written": {"type": "integer"}
     }
   },
   "run_started": {
@@ -102,6 +104,7 @@ constexpr const char* kDefinitions = R"json({
       "summary": {"type": "string"},
       "diff": {"type": "string"},
       "actions": {"type": "array", "items": {"$ref": "#/$defs/action"}},
+      "answers": {"type": "object", "additionalProperties": {"type": "string"}},
       "item": {"$ref": "#/$defs/count"}
     }
   },

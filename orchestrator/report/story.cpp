@@ -15,7 +15,9 @@ constexpr std::size_t kWordWidth = 9;
 constexpr std::size_t kWidestHost = 20;
 constexpr std::size_t kWidestStep = 16;
 
-Colour colour_of(std::string_view word) {
+}  // namespace
+
+Colour colour_of_word(std::string_view word) {
   if (word == "ok" || word == "pass" || word == "undone") return Colour::green;
   if (word == "changed" || word == "degraded") return Colour::yellow;
   if (word == "failed" || word == "fail" || word == "unreachable" || word == "refused") return Colour::red;
@@ -23,8 +25,6 @@ Colour colour_of(std::string_view word) {
   if (word == "skipped" || word == "cancelled") return Colour::dim;
   return Colour::plain;
 }
-
-}  // namespace
 
 std::string Story::colour(const std::string& text, Colour which) const {
   return options_.paint == Paint::yes ? painted(text, which) : text;
@@ -71,67 +71,23 @@ std::string Story::host_shown(const std::string& host) const {
 
 std::vector<std::string> Story::tell(const Event& event) {
   std::vector<std::string> out;
-  const Value& data = event.data;
   const bool undoing = event.type == EventType::undo_started || event.type == EventType::undo_finished;
   const bool same = event.host == undone_.host && event.step == undone_.step;
-  if (!undoing || !same || (event.type == EventType::undo_finished && text_in(data, "state") != "undone")) {
+  if (!undoing || !same || (event.type == EventType::undo_finished && text_in(event.data, "state") != "undone")) {
     tell_undone(out);
   }
-  const auto row = [&](const std::string& word, const std::string& text, Colour which) {
-    add_row({host_shown(event.host), event.step, word, text, "", which}, out);
-  };
   switch (event.type) {
     case EventType::run_started:
       started(event, out);
       break;
-    case EventType::host_connected:
-      if (options_.verbose >= 1) row("connected", text_in(data, "address"), Colour::plain);
-      break;
-    case EventType::host_unreachable:
-      add_row({host_shown(event.host), "", "", "unreachable: " + error_sentence(data, "error"), "", Colour::red}, out);
-      error_lines(data.contains("error") ? data["error"] : Value(), {}, out);
-      break;
-    case EventType::step_started:
-      running_[{event.host, event.step}] = {event.time, "", {}};
-      if (many()) ++counts_[event.step].running;
-      break;
     case EventType::step_planned:
       planned(event, out);
-      break;
-    case EventType::action_started:
-      running_[{event.host, event.step}].text = text_in(data, "title");
-      running_[{event.host, event.step}].fraction.reset();
-      if (options_.verbose >= 1 && !plan_) row("action", text_in(data, "title"), Colour::dim);
-      break;
-    case EventType::action_finished:
-      break;
-    case EventType::step_progress: {
-      Running& now = running_[{event.host, event.step}];
-      now.text = text_in(data, "text");
-      now.fraction = number_in(data, "fraction");
-      break;
-    }
-    case EventType::step_output:
-      if (options_.verbose >= 2) {
-        for (const std::string& line : split_lines(text_in(data, "text"))) row("output", line, Colour::dim);
-      }
       break;
     case EventType::step_finished:
       step_finished(event, out);
       break;
     case EventType::probe_finished:
       probe(event, out);
-      break;
-    case EventType::evidence_kept:
-      if (options_.verbose >= 1) row("kept", text_in(data, "name"), Colour::dim);
-      break;
-    case EventType::retry:
-      add_tagged(fmt::format("retry {}", integer_in(data, "attempt")), text_in(data, "reason"), Colour::yellow, out);
-      break;
-    case EventType::remedy:
-      add_tagged(fmt::format("remedy {}", integer_in(data, "attempt")), text_in(data, "title"), Colour::cyan, out);
-      break;
-    case EventType::remedy_result:
       break;
     case EventType::rollback_started:
     case EventType::undo_started:
@@ -140,29 +96,96 @@ std::vector<std::string> Story::tell(const Event& event) {
     case EventType::verified_after_rollback:
       rollback(event, out);
       break;
-    case EventType::warning:
-      row("warning", text_in(data, "text"), Colour::yellow);
-      break;
-    case EventType::interrupted:
-      if (text_in(data, "how") == "twice") {
-        out.emplace_back("stopping now; what runs is cut off, the journal is whole");
-      } else {
-        out.emplace_back("interrupted: running actions finish, nothing new starts; once more stops at once");
-        out.push_back("go on later with  millwright resume " + event.run);
-      }
+    case EventType::step_started:
+    case EventType::action_started:
+    case EventType::step_progress:
+      works_on(event, out);
       break;
     case EventType::run_finished:
       finished(event, out);
       break;
+    default:
+      remark(event, out);
+      break;
   }
   return out;
+}
+
+// What runs now.
+void Story::works_on(const Event& event, std::vector<std::string>& out) {
+  const Value& data = event.data;
+  Running& now = running_[{event.host, event.step}];
+  if (event.type == EventType::step_started) {
+    now = {event.time, "", {}};
+    if (many()) ++counts_[event.step].running;
+  } else if (event.type == EventType::action_started) {
+    now.text = text_in(data, "title");
+    now.fraction.reset();
+    if (options_.verbose >= 1 && !plan_) {
+      add_row({host_shown(event.host), event.step, "action", text_in(data, "title"), "", Colour::dim}, out);
+    }
+  } else {
+    now.text = text_in(data, "text");
+    now.fraction = number_in(data, "fraction");
+  }
+}
+
+// What is said beside the steps' ends, some of it only when asked for.
+void Story::remark(const Event& event, std::vector<std::string>& out) {
+  const Value& data = event.data;
+  const auto row = [&](const std::string& word, const std::string& text, Colour which) {
+    add_row({host_shown(event.host), event.step, word, text, "", which}, out);
+  };
+  const auto attempt = [&](const char* word, const char* text, Colour which) {
+    add_tagged(fmt::format("{} {}", word, integer_in(data, "attempt")), text_in(data, text), which, out);
+  };
+  switch (event.type) {
+    case EventType::host_connected:
+      if (options_.verbose >= 1) row("connected", text_in(data, "address"), Colour::plain);
+      break;
+    case EventType::host_unreachable:
+      add_row({host_shown(event.host), "", "", "unreachable: " + error_sentence(data, "error"), "", Colour::red}, out);
+      error_lines(data.contains("error") ? data["error"] : Value(), {}, out);
+      break;
+    case EventType::step_output:
+      if (options_.verbose < 2) break;
+      for (const std::string& line : split_lines(text_in(data, "text"))) row("output", line, Colour::dim);
+      break;
+    case EventType::evidence_kept:
+      if (options_.verbose >= 1) row("kept", text_in(data, "name"), Colour::dim);
+      break;
+    case EventType::retry:
+      attempt("retry", "reason", Colour::yellow);
+      break;
+    case EventType::remedy:
+      attempt("remedy", "title", Colour::cyan);
+      break;
+    case EventType::warning:
+      row("warning", text_in(data, "text"), Colour::yellow);
+      break;
+    case EventType::interrupted:
+      interrupted(event, out);
+      break;
+    default:
+      break;
+  }
+}
+
+void Story::interrupted(const Event& event, std::vector<std::string>& out) const {
+  if (text_in(event.data, "how") == "twice") {
+    out.emplace_back("stopping now; what runs is cut off, the journal is whole");
+  } else {
+    out.emplace_back("interrupted: running actions finish, nothing new starts; once more stops at once");
+    out.push_back("go on later with  millwright resume " + event.run);
+  }
 }
 
 void Story::started(const Event& event, std::vector<std::string>& out) {
   const Value& data = event.data;
   run_ = event.run;
   verb_ = text_in(data, "verb");
-  plan_ = verb_ == "plan";
+  looking_ = verb_ == "drift" || verb_ == "verify";
+  plan_ = verb_ == "plan" || looking_;
   hosts_ = texts_in(data, "hosts");
   steps_.clear();
   std::size_t host = 4;
@@ -211,7 +234,7 @@ void Story::count(const Event& event, const std::string& state, std::vector<std:
 std::string Story::counts_line(const std::string& step, const Counts& counts) const {
   std::string line = pad(cut(step, step_width_), step_width_);
   const auto add = [&](int number, const char* word) {
-    if (number != 0) line += "  " + colour(fmt::format("{} {}", number, word), colour_of(word));
+    if (number != 0) line += "  " + colour(fmt::format("{} {}", number, word), colour_of_word(word));
   };
   add(counts.ok, "ok");
   add(counts.changed, "changed");
@@ -228,9 +251,10 @@ void Story::step_finished(const Event& event, std::vector<std::string>& out) {
   const Value& data = event.data;
   std::string state = text_in(data, "state");
   const bool trouble = state == "failed" || state == "refused" || state == "unreachable";
-  if (plan_ && !trouble) return;
+  const bool judged = data.contains("verdict") && data["verdict"].is_object() && !data["verdict"].empty();
+  if (plan_ && !trouble && !(looking_ && judged)) return;
   std::string text = text_in(data, "summary");
-  if (data.contains("verdict") && data["verdict"].is_object() && !data["verdict"].empty()) {
+  if (judged) {
     const Value& verdict = data["verdict"];
     const std::string kind = text_in(verdict, "kind");
     if (!kind.empty()) state = kind;
@@ -244,7 +268,7 @@ void Story::step_finished(const Event& event, std::vector<std::string>& out) {
   if (!quiet) {
     const auto elapsed = Milliseconds(integer_in(data, "milliseconds"));
     const std::string right = elapsed >= std::chrono::seconds(1) ? format_duration(elapsed) : "";
-    const Row row{host_shown(event.host), event.step, state, text, right, colour_of(state)};
+    const Row row{host_shown(event.host), event.step, state, text, right, colour_of_word(state)};
     add_row(row, out);
     if (data.contains("error")) error_lines(data["error"], row, out);
   }
@@ -271,80 +295,7 @@ void Story::probe(const Event& event, std::vector<std::string>& out) {
   std::string text = text_in(data, "name");
   if (!text_in(data, "class").empty()) text += ": " + text_in(data, "class");
   if (!text_in(data, "got").empty()) text += " · got " + cut(printable(text_in(data, "got")), 60);
-  add_row({host_shown(event.host), event.step, verdict, text, "", colour_of(verdict)}, out);
-}
-
-void Story::rollback(const Event& event, std::vector<std::string>& out) {
-  const Value& data = event.data;
-  if (event.type == EventType::rollback_started) {
-    add_row({host_shown(event.host), event.step, "rollback", text_in(data, "reason"), "", Colour::yellow}, out);
-  } else if (event.type == EventType::undo_started) {
-    running_[{event.host, event.step}] = {event.time, "undo: " + text_in(data, "title"), {}};
-  } else if (event.type == EventType::undo_finished) {
-    running_.erase({event.host, event.step});
-    const std::string state = text_in(data, "state");
-    const std::string error = error_sentence(data, "error");
-    if (state == "undone" && options_.verbose == 0) {
-      undone_ = {event.host, event.step, text_in(data, "title"), undone_.count + 1};
-      return;
-    }
-    add_row({host_shown(event.host), event.step, state == "irreversible" ? "remains" : state,
-             text_in(data, "title") + (error.empty() ? "" : ": " + error), "", colour_of(state)},
-            out);
-  } else if (event.type == EventType::verified_after_rollback) {
-    const std::string state = text_in(data, "state");
-    add_row({host_shown(event.host), event.step, "after", text_in(data, "what") + ": " + state, "", Colour::plain},
-            out);
-  } else {
-    const std::vector<std::string> remaining = texts_in(data, "remaining");
-    if (remaining.empty()) return;
-    out.push_back(colour("not as before:", Colour::red));
-    for (const std::string& line : remaining) out.push_back("  " + printable(line));
-  }
-}
-
-// What one step had done is taken back in one line, unless every one is asked for.
-void Story::tell_undone(std::vector<std::string>& out) {
-  if (undone_.count == 0) return;
-  const std::string text = undone_.count == 1 ? undone_.title : fmt::format("{} changes taken back", undone_.count);
-  add_row({host_shown(undone_.host), undone_.step, "undone", text, "", colour_of("undone")}, out);
-  undone_ = {};
-}
-
-void Story::finished(const Event& event, std::vector<std::string>& out) {
-  running_.clear();
-  const Value& data = event.data;
-  out.emplace_back();
-  const std::int64_t exit_code = integer_in(data, "exit_code");
-  if (plan_) {
-    plan_sentence(out);
-    if (exit_code != 0 && !text_in(data, "sentence").empty()) out.push_back(printable(text_in(data, "sentence")));
-    return;
-  }
-  std::string sentence = text_in(data, "sentence");
-  if (sentence == "done" && !text_in(data, "endpoint").empty()) sentence.clear();
-  if (!text_in(data, "endpoint").empty() && sentence.find(text_in(data, "endpoint")) == std::string::npos)
-    sentence += (sentence.empty() ? "ready: " : " · ready: ") + text_in(data, "endpoint");
-  const std::string cured = text_in(data, "cured_by");
-  if (!cured.empty() && sentence.find(cured) == std::string::npos) sentence += " · cured by: " + cured;
-  for (const std::string& line : wrap_text(sentence, options_.columns))
-    if (!line.empty()) out.push_back(colour(line, exit_code == 0 ? Colour::bold : Colour::red));
-  const Value counts = data.contains("counts") && data["counts"].is_object() ? data["counts"] : Value::object();
-  std::string numbers = fmt::format("{} changed, {} ok, {} failed", integer_in(counts, "changed"),
-                                    integer_in(counts, "ok"), integer_in(counts, "failed"));
-  if (integer_in(counts, "skipped") != 0) numbers += fmt::format(", {} skipped", integer_in(counts, "skipped"));
-  if (integer_in(counts, "unreachable") != 0)
-    numbers += fmt::format(", {} unreachable", integer_in(counts, "unreachable"));
-  out.push_back(numbers + " in " + format_duration(Milliseconds(integer_in(data, "milliseconds"))));
-  std::vector<std::string> next = {"report  millwright show " + event.run};
-  if (exit_code == 130) {
-    next.push_back("go on   millwright resume " + event.run);
-  } else if (integer_in(counts, "changed") != 0 && exit_code != 3 && verb_ != "rollback") {
-    next.push_back("undo    millwright rollback " + event.run);
-  }
-  const std::string one_line = join(next, "     ");
-  if (width_of(one_line) <= options_.columns) next = {one_line};
-  out.insert(out.end(), next.begin(), next.end());
+  add_row({host_shown(event.host), event.step, verdict, text, "", colour_of_word(verdict)}, out);
 }
 
 }  // namespace millwright

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/base/event.hpp"
@@ -26,6 +27,8 @@ struct ReportOptions {
   // Hosts up to which each gets lines of its own; beyond, a line a step with counts, and one for each host in trouble.
   std::size_t hosts_in_full = 6;
 };
+
+Colour colour_of_word(std::string_view word);  // "changed", "fail"...
 
 class Story {
  public:
@@ -67,6 +70,9 @@ class Story {
   void planned(const Event& event, std::vector<std::string>& out);
   void step_finished(const Event& event, std::vector<std::string>& out);
   void probe(const Event& event, std::vector<std::string>& out);
+  void works_on(const Event& event, std::vector<std::string>& out);
+  void remark(const Event& event, std::vector<std::string>& out);
+  void interrupted(const Event& event, std::vector<std::string>& out) const;
   void rollback(const Event& event, std::vector<std::string>& out);
   void tell_undone(std::vector<std::string>& out);
   void finished(const Event& event, std::vector<std::string>& out);
@@ -85,7 +91,8 @@ class Story {
   std::string host_shown(const std::string& host) const;
 
   ReportOptions options_;
-  bool plan_ = false;
+  bool plan_ = false;     // nothing is changed
+  bool looking_ = false;  // and only what is not as it should be is told: drift, verify
   std::string run_;
   std::string verb_;
   std::vector<std::string> hosts_;

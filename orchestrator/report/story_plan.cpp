@@ -44,8 +44,12 @@ void Story::planned(const Event& event, std::vector<std::string>& out) {
   }
   if (!plan_ && !options_.diffs) return;
   if (!plan_ && state != "change") return;
-  if (plan_ && many() && state == "ok" && options_.verbose == 0) return;
-  const std::string words = state == "change" ? "will change" : state == "ok" ? "as wanted" : "known when it runs";
+  if (plan_ && (many() || looking_) && state == "ok" && options_.verbose == 0) return;
+  if (looking_ && state == "unknown" && options_.verbose == 0) return;
+  const std::string words = state == "change" ? (looking_ ? "differs" : "will change")
+                            : state == "ok"   ? "as wanted"
+                            : looking_        ? "not asked"
+                                              : "known when it runs";
   std::string head = pad(cut(host_shown(event.host), host_width_), host_width_) + "  " +
                      pad(cut(event.step, step_width_), step_width_) + "  " +
                      colour(words, state == "change" ? Colour::yellow
@@ -64,7 +68,8 @@ void Story::planned(const Event& event, std::vector<std::string>& out) {
       const bool reboots = (marks.is_object() && marks.contains("needs_reboot") && marks["needs_reboot"] == true) ||
                            (marks.is_array() && std::find(marks.begin(), marks.end(), "needs_reboot") != marks.end());
       if (reboots) plan_counts_.reboots.insert(event.host);
-      const std::string undo = !reversible                             ? "cannot be taken back"
+      const std::string undo = looking_                                ? ""
+                               : !reversible                           ? "cannot be taken back"
                                : text_in(action, "undo_title").empty() ? ""
                                                                        : "undo: " + text_in(action, "undo_title");
       std::string line = indent + printable(text_in(action, "title"));
@@ -93,6 +98,7 @@ void Story::planned(const Event& event, std::vector<std::string>& out) {
 }
 
 void Story::plan_sentence(std::vector<std::string>& out) const {
+  if (looking_) return;
   std::string line =
       fmt::format("{} host{}: {} to change, {} as wanted, {} known when it runs", hosts_.size(),
                   hosts_.size() == 1 ? "" : "s", plan_counts_.change, plan_counts_.ok, plan_counts_.unknown);

@@ -59,6 +59,7 @@ struct Signature {
   bool provides_node = false;  // its output "node" can be named by `in:` of other steps
   std::string example;         // YAML of one or more steps
   Milliseconds deadline = std::chrono::minutes(10);  // default for one action, or for the whole active step
+  bool only_looks = false;                           // an active step that changes nothing: `verify` runs it
   bool once = false;  // an active step that `resume` does not run again when it had finished (a reboot)
 
   const InputSpec* find_input(std::string_view name) const;

@@ -49,6 +49,7 @@ Signature make_signature() {
       "- uses: wait\n"
       "  with: {url: \"http://127.0.0.1:8080/health\", timeout: 10m}\n";
   s.deadline = std::chrono::hours(2);
+  s.only_looks = true;
   return s;
 }
 

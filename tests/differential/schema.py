@@ -30,6 +30,7 @@ steps:
   - {uses: smoke, with: {level: quick}, on_failure: [{do: remedy, attempts: 4, within: 1h}, {do: rollback}]}
 """,
     "{hosts: all, steps: []}",
+    "{hosts: all, strategy: {batch: [1, 5, 25%], order: reverse_sorted}, steps: [{uses: command, with: x, lock: {name: m, count: 2, on: all}}]}",
     "{hosts: all, vars: , inputs: , steps: []}",
 ]
 BAD = [
@@ -52,6 +53,10 @@ BAD = [
     "{hosts: all, steps: [{include: x.yml, when: y}]}",
     "{hosts: all, steps: [{uses: command, with: x, id: 1st}]}",
     "{hosts: all, strategy: {batch: 200%}, steps: []}",
+    "{hosts: all, strategy: {batch: []}, steps: []}",
+    "{hosts: all, strategy: {order: random}, steps: []}",
+    "{hosts: all, steps: [{uses: command, with: x, lock: {count: 2}}]}",
+    "{hosts: all, steps: [{uses: command, with: x, lock: {name: m, on: host}}]}",
     "{hosts: all, inputs: {a: {typ: string}}, steps: []}",
     "{hosts: all, inputs: {a: {type: strnig}}, steps: []}",
 ]

@@ -15,6 +15,11 @@ CASES = [
     ("millwright sm", {"smoke"}, {"apply"}),
     ("millwright r", {"resume", "rollback", "runs"}, {"apply"}),
     ("millwright apply --lock", {"--lock-wait"}, {"--limit"}),
+    ("millwright d", {"drift"}, {"apply"}),
+    ("millwright ver", {"verify", "version"}, set()),
+    ("millwright lo", {"lock"}, {"unlock"}),
+    ("millwright plan --ou", {"--out"}, set()),
+    ("millwright drift --ru", {"--run"}, set()),
     ("millwright completion ", {"bash", "zsh", "fish"}, set()),
 ]
 

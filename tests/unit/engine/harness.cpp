@@ -240,6 +240,12 @@ Result<RunSummary> Bench::apply(const std::string& playbook, const std::vector<s
 
 Result<RunSummary> Bench::resume(const std::string& run) { return note(engine().resume(run, options)); }
 
+Result<RunSummary> Bench::look_again(const std::string& run, Asking asking) {
+  RunOptions again = options;
+  again.asking = asking;
+  return note(engine().look_again(run, again));
+}
+
 Result<RunSummary> Bench::rollback(const std::string& run, const std::vector<std::string>& hosts) {
   return note(engine().rollback(run, hosts, options));
 }

@@ -106,12 +106,14 @@ class Bench {
   // {dir} in the text stands for the folder of the host, made on first use.
   Result<RunSummary> apply(const std::string& playbook, const std::vector<std::string>& hosts = {"h1"});
   Result<RunSummary> resume(const std::string& run);
+  Result<RunSummary> look_again(const std::string& run, Asking asking);
   Result<RunSummary> rollback(const std::string& run, const std::vector<std::string>& hosts = {});
   Result<RunSummary> rollback_from_node(const std::string& run, const std::string& name = "h1");
   PlayHost host(const std::string& name) const;
   std::string dir(const std::string& host) const { return folder.path() + "/" + host; }
   // The last run's steps: "h1 conf changed", in the order in which they finished.
   std::vector<std::string> results() const;
+  std::vector<Event> all_events() const { return sink->all(); }
   std::vector<Event> events(EventType type) const;  // of the last run, as far as this process saw it
   std::string text_of(const std::string& playbook) const;
 

@@ -90,12 +90,12 @@ TEST(Hosts, BatchesAreCanaryThenPortions) {
   std::vector<PlayHost> hosts(10);
   StrategyDecl strategy;
   strategy.canary = 1;
-  strategy.batch = Amount{25, true};
+  strategy.batch = {Amount{25, true}};
   std::vector<std::size_t> sizes;
-  for (const auto& batch : batches_of(hosts, strategy)) sizes.push_back(batch.size());
+  for (const auto& batch : batches_of(hosts, strategy, "r")) sizes.push_back(batch.size());
   EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 3, 3, 3}));
-  EXPECT_EQ(batches_of(hosts, StrategyDecl()).size(), 1u);
-  EXPECT_TRUE(batches_of({}, strategy).empty());
+  EXPECT_EQ(batches_of(hosts, StrategyDecl(), "r").size(), 1u);
+  EXPECT_TRUE(batches_of({}, strategy, "r").empty());
 }
 
 TEST(Hosts, ALineThatBreaksUnderAnActionIsFoundAgainAndItsEndIsRead) {

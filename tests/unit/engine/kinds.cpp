@@ -210,7 +210,11 @@ class Smoke : public ActiveStep {
   }
 
  private:
-  const Signature signature_ = signature_of("smoke", {input("path")});
+  const Signature signature_ = [] {
+    Signature signature = signature_of("smoke", {input("path")});
+    signature.only_looks = true;
+    return signature;
+  }();
 };
 
 class Sleepy : public ActiveStep {

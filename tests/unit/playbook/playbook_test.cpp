@@ -98,8 +98,9 @@ steps:
   EXPECT_EQ(playbook.inputs.at("count").spec.default_value, 3);
   EXPECT_EQ(playbook.inputs.at("token").spec.secrecy, Secrecy::secret);
   EXPECT_EQ(playbook.strategy.canary, 1);
-  EXPECT_EQ(playbook.strategy.batch->of(10), 3);
-  EXPECT_EQ(playbook.strategy.batch->of(1), 1);
+  ASSERT_EQ(playbook.strategy.batch.size(), 1u);
+  EXPECT_EQ(playbook.strategy.batch[0].of(10), 3);
+  EXPECT_EQ(playbook.strategy.batch[0].of(1), 1);
   EXPECT_EQ(playbook.strategy.max_failures->of(10), 2);
   ASSERT_EQ(playbook.steps.size(), 6u);
   EXPECT_EQ(playbook.steps[0].name, "Bind the GPUs");
@@ -111,7 +112,7 @@ steps:
   EXPECT_EQ(playbook.steps[1].retry.backoff, 2.0);
   EXPECT_EQ(needs_of(playbook.steps[2]), "box");  // of `in`, though needs is []
   EXPECT_EQ(playbook.steps[2].timeout, 90min);
-  EXPECT_EQ(playbook.steps[2].lock, "disk");
+  EXPECT_EQ(playbook.steps[2].lock.name, "disk");
   EXPECT_EQ(playbook.steps[2].become, false);
   EXPECT_EQ(playbook.steps[2].register_as, "fetched");
   EXPECT_EQ(needs_of(playbook.steps[3]), "weights gpus*");
