@@ -64,7 +64,7 @@ int run(const Session& session, Options options) {
 
 void add_doctor(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("doctor", "Does this engine version understand that model, on this GPU?");
+  CLI::App* verb = app.add_subcommand("doctor", "Does an engine version know a model, on this GPU?");
   verb->add_option("-m,--model", options->query.model, "Model id, or the architecture of a GGUF file")
       ->type_name("ID")
       ->required();
