@@ -58,12 +58,33 @@ void merge(Value& into, const Value& more) {
   for (const auto& [name, value] : more.items()) into[name] = value;
 }
 
+// As the document has it, its `!secret` references resolved.
+Value with_secrets(const YamlNode& node, std::vector<Error>& errors) {
+  if (node.tag == "!secret") {
+    auto secret = resolve_secret(node.text, node.mark);
+    if (secret) return std::move(*secret);
+    errors.push_back(std::move(secret.error()));
+    return {};
+  }
+  if (node.kind == YamlKind::sequence) {
+    Value out = Value::array();
+    for (const YamlNode& item : node.items) out.push_back(with_secrets(item, errors));
+    return out;
+  }
+  if (node.kind != YamlKind::mapping) return node.to_value();
+  Value out = Value::object();
+  for (const auto& [key, value] : node.entries) out[key.text] = with_secrets(value, errors);
+  return out;
+}
+
 void from_file(const std::string& path, Value& into, std::vector<Error>& errors) {
   const auto document = load_yaml(path);
   if (!document) {
     errors.insert(errors.end(), document.error().begin(), document.error().end());
   } else if (document->kind == YamlKind::mapping) {
-    merge(into, document->to_value());
+    const std::size_t before = errors.size();
+    const Value values = with_secrets(*document, errors);
+    if (errors.size() == before) merge(into, values);
   } else if (document->kind != YamlKind::null) {
     errors.push_back(make_error(ErrorKind::invalid, "a file for -e must be a mapping")
                          .at(document->mark)

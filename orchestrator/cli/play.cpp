@@ -12,6 +12,7 @@
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
 #include "orchestrator/cli/playbook_file.hpp"
+#include "orchestrator/engine/secrets.hpp"
 
 namespace millwright {
 namespace {
@@ -160,7 +161,10 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   if (book != nullptr) check_options(options, *book, errors);
   if (book != nullptr && given != nullptr) {
     const auto inputs = resolve_inputs(*book, *given);
-    if (const Value* resolved = value_or_errors(inputs, errors)) play.inputs = *resolved;
+    if (const Value* resolved = value_or_errors(inputs, errors)) {
+      play.inputs = *resolved;
+      hide_secret_inputs(*book, play.inputs);  // before a message can hold one
+    }
   }
   if (book != nullptr && hosts != nullptr) {
     const auto names = chosen_hosts(*hosts, book->hosts, options.inventory);

@@ -61,11 +61,37 @@ Result<RunRecord> record_of(const Session& session, const std::string& name) {
   return find_applied_run(**journal, name);
 }
 
+// A run that changed nothing, or of which nothing is left to do, is not gone on with: what people mean then is apply.
+Result<void> may_go_on(const RunRecord& record) {
+  const auto no = [&](const std::string& why) {
+    return fail(make_error(ErrorKind::usage, fmt::format("run {} {}: there is nothing to go on with", record.id, why))
+                    .with_hint("millwright apply PLAYBOOK runs it anew; millwright runs lists what there is"));
+  };
+  if (record.verb != "apply") return no(fmt::format("is of the verb {}, which changes nothing by itself", record.verb));
+  if (!record.finished || !record.exit_code) return {};
+  if (*record.exit_code == static_cast<int>(ExitCode::done)) return no("is done");
+  if (*record.exit_code == static_cast<int>(ExitCode::rolled_back)) return no("was rolled back");
+  return {};
+}
+
+Result<void> may_take_back(const RunRecord& record) {
+  if (record.verb == "apply" || record.verb == "rollback") return {};
+  return fail(
+      make_error(ErrorKind::usage, fmt::format("run {} is of the verb {} and changed nothing", record.id, record.verb))
+          .with_hint("name the run of the apply: millwright runs lists them"));
+}
+
+// On a terminal a person is asked; elsewhere the answer must be on the command line.
+bool may_begin(const Session& session, const Options& options, const std::string& question) {
+  return options.yes || session.confirm(question);
+}
+
 int resume(const Session& session, const Options& options) {
   const auto kinds = load_step_kinds(session);
   if (!kinds) return session.refuse(kinds.error());
   const auto record = record_of(session, options.run);
   if (!record) return session.refuse(record.error());
+  if (const auto may = may_go_on(*record); !may) return session.refuse(may.error());
   auto today = refreshed(session, options);
   if (!today) return session.refuse(today.error());
   today->why = "resume " + record->id;
@@ -92,11 +118,17 @@ int rollback(const Session& session, const Options& options) {
   if (!today) return session.refuse(today.error());
   today->force_undo = options.force_undo;
   if (!options.from_node.empty()) {
+    if (options.run == "last")
+      return session.refuse(make_error(ErrorKind::usage, "--from-node needs the id of the run")
+                                .with_hint("the folders of /var/lib/millwright/runs on the node are named by it"));
+    if (!may_begin(session, options, fmt::format("Take back what {} knows of run {}?", options.from_node, options.run)))
+      return kUsage;
     today->why = "rollback " + options.run;
     return rollback_from_node(session, *kinds, options, *today);
   }
   const auto record = record_of(session, options.run);
   if (!record) return session.refuse(record.error());
+  if (const auto may = may_take_back(*record); !may) return session.refuse(may.error());
   today->why = "rollback " + record->id;
   std::vector<std::string> hosts;
   if (!options.inventory.limit.empty()) {
@@ -106,8 +138,7 @@ int rollback(const Session& session, const Options& options) {
     if (!matched) return session.refuse(matched.error());
     hosts = *matched;
   }
-  const bool asked = session.console.in_is == Terminal::yes && session.console.out_is == Terminal::yes;
-  if (asked && !options.yes && !session.confirm(fmt::format("Take back what run {} did?", record->id))) return kUsage;
+  if (!may_begin(session, options, fmt::format("Take back what run {} did?", record->id))) return kUsage;
   return run_engine(session, *kinds, Diffs::no,
                     [&](Engine& engine) { return engine.rollback(record->id, hosts, *today); });
 }

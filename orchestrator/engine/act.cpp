@@ -43,6 +43,7 @@ UndoRecord Actor::undo_of(const ActRequest& request, const ActionScript& script)
   undo.node = request.node->address;
   undo.node["become"] = request.become == Become::root;
   undo.node["planned"] = redactor().redact_value(request.planned);
+  if (request.action->marks.refreshes) undo.node["refreshes"] = true;
   undo.step = request.unit->key();
   undo.title = redactor().redact(request.action->title);
   undo.undo_title = redactor().redact(request.action->undo_title);

@@ -7,6 +7,7 @@
 #include "orchestrator/engine/play.hpp"
 #include "orchestrator/engine/run_locks.hpp"
 #include "orchestrator/engine/run_summary.hpp"
+#include "orchestrator/engine/secrets.hpp"
 #include "orchestrator/engine/selection.hpp"
 #include "orchestrator/journal/process_identity.hpp"
 
@@ -42,7 +43,7 @@ void say_started(RunContext& run, const std::string& verb, const std::vector<Pla
                      {"hosts", std::move(names)},
                      {"steps", std::move(steps)},
                      {"verb", verb},
-                     {"inputs", run.inputs}});
+                     {"inputs", without_secret_inputs(run.playbook, run.inputs)}});
 }
 
 Engine::Engine(EngineServices services, const InterruptLevel& interrupt) : services_(services), interrupt_(interrupt) {}
@@ -74,6 +75,7 @@ Result<std::string> new_run(const EngineServices& services, const Playbook& play
 
 Result<RunSummary> Engine::run(const Playbook& playbook, const std::string& playbook_text, const Value& inputs,
                                const std::vector<PlayHost>& hosts, const RunOptions& options) {
+  hide_secret_inputs(playbook, inputs);
   const StepOrder order(playbook);
   Result<std::set<std::size_t>> out = left_out(playbook, order, options);
   if (!out) return fail(out.error());
@@ -83,7 +85,8 @@ Result<RunSummary> Engine::run(const Playbook& playbook, const std::string& play
     if (Result<void> taken = locks.take(hosts, options, interrupt_); !taken) return fail(taken.error());
   }
   const std::string verb(verb_of(options));
-  const Result<std::string> id = new_run(services_, playbook, playbook_text, verb, {inputs, hosts, options});
+  const Result<std::string> id =
+      new_run(services_, playbook, playbook_text, verb, {without_secret_inputs(playbook, inputs), hosts, options});
   if (!id) return fail(id.error());
   RunContext run(services_, interrupt_, playbook, inputs, options, *id);
   run.holder = holder_of(*id);

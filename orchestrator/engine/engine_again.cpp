@@ -6,6 +6,7 @@
 #include "orchestrator/engine/play.hpp"
 #include "orchestrator/engine/run_locks.hpp"
 #include "orchestrator/engine/run_summary.hpp"
+#include "orchestrator/engine/secrets.hpp"
 #include "orchestrator/engine/selection.hpp"
 #include "orchestrator/journal/process_identity.hpp"
 
@@ -33,6 +34,7 @@ Result<std::unique_ptr<KnownRun>> load_run(const EngineServices& services, const
       parse_playbook(known->record.playbook_text, known->record.playbook_path, *services.registry, as_it_was);
   if (!playbook) return fail(wrap(playbook.error().front(), "reading the playbook of run " + known->record.id));
   known->playbook = std::move(*playbook);
+  hide_secret_inputs(known->playbook, known->parameters.inputs);
   return known;
 }
 
@@ -92,6 +94,10 @@ Result<RunSummary> Engine::resume(const std::string& id, const RunOptions& optio
   if (!known) return fail(known.error());
   const RunRecord& record = (*known)->record;
   const std::vector<PlayHost>& hosts = (*known)->parameters.hosts;
+  if (const std::string name = missing_secret_input((*known)->playbook, (*known)->parameters.inputs); !name.empty()) {
+    return fail(make_error(ErrorKind::usage, "the secret input '" + name + "' is not kept in the journal")
+                    .with_hint("give it again: -e " + name + "=VALUE, or -e @FILE"));
+  }
   RunOptions again = (*known)->parameters.options;
   again.mode = Mode::apply;
   again.lock_wait = options.lock_wait;

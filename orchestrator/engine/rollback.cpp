@@ -189,6 +189,7 @@ void Rollback::ask_again() {
   std::vector<const UndoRecord*> first;  // of each unit: what it planned when it began
   for (const UndoRecord& record : undone_) {
     if (record.completed == 0 || !record.node.contains("planned") || record.node["planned"].empty()) continue;
+    if (record.node.value("refreshes", false)) continue;  // with the files back, there is nothing to notice any more
     const auto same =
         std::find_if(first.begin(), first.end(), [&](const UndoRecord* other) { return other->step == record.step; });
     if (same == first.end()) {

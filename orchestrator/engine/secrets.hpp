@@ -5,6 +5,7 @@
 #include <string>
 
 #include "orchestrator/base/mutex.hpp"
+#include "orchestrator/playbook/playbook.hpp"
 #include "orchestrator/playbook/template.hpp"
 
 namespace millwright {
@@ -22,5 +23,15 @@ class RunSecrets final : public Scope {
   mutable Mutex mutex_;
   mutable std::map<std::string, std::string> known_ MW_GUARDED_BY(mutex_);
 };
+
+// Makes the redactor hide the values of a playbook's inputs that are marked `secret: true`: before anything of the run
+// is written or shown.
+void hide_secret_inputs(const Playbook& playbook, const Value& inputs);
+
+// The inputs with "[secret]" in place of each secret one, whatever its type.
+Value without_secret_inputs(const Playbook& playbook, Value inputs);
+
+// The first secret input that is not there in clear, as after reading it from the journal; empty: none.
+std::string missing_secret_input(const Playbook& playbook, const Value& inputs);
 
 }  // namespace millwright

@@ -102,7 +102,13 @@ std::string cut(std::string_view text, std::size_t width) {
 
 std::vector<std::string> wrap_text(std::string_view text, std::size_t width) {
   std::vector<std::string> out;
-  for (const std::string& line : split_lines(text)) wrap_line(printable(line), width == 0 ? 1 : width, out);
+  for (const std::string& line : split_lines(text)) {
+    if (starts_with(line, "    ")) {
+      out.push_back(printable(line));
+    } else {
+      wrap_line(printable(line), width == 0 ? 1 : width, out);
+    }
+  }
   if (out.empty()) out.emplace_back();
   return out;
 }

@@ -19,7 +19,8 @@ std::size_t width_of(std::string_view text);
 // At most `width` columns; what was cut shows as "…".
 std::string cut(std::string_view text, std::size_t width);
 
-// Lines of at most `width` columns, broken at blanks where there are any. Newlines in the text break, too.
+// Lines of at most `width` columns, broken at blanks where there are any. Newlines in the text break, too. A line that
+// begins with four blanks is a command to copy, and stays whole whatever its length.
 std::vector<std::string> wrap_text(std::string_view text, std::size_t width);
 
 std::string pad(std::string_view text, std::size_t width);  // blanks behind, to at least `width` columns

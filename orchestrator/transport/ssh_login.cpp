@@ -140,7 +140,8 @@ class HostKeyCheck {
     // One line that adds exactly the key that was shown, whatever answers later.
     return make_error(ErrorKind::host_key, message)
         .with_hint(
-            "compare the fingerprint on the host's console (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then: echo " +
+            "compare the fingerprint on the host's console (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then:\n    "
+            "echo " +
             shell_quote(name_ + " " + key.type + " " + key.base64) + " >> " + shell_quote(file));
   }
 

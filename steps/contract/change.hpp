@@ -62,6 +62,7 @@ struct Marks {
   bool destructive = false;          // nothing else may run on this node meanwhile
   bool may_drop_connection = false;  // the dead-man timer is armed with the undo before it runs
   bool needs_reboot = false;         // takes effect at the next boot
+  bool refreshes = false;            // has the node take notice of what other steps placed; no state of its own
   bool guard_self = false;           // the script checks its own preconditions; the engine need not ask again first
 };
 

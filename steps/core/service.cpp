@@ -308,8 +308,11 @@ class Planner {
   void reload_unit_files() {
     if (change_.actions.empty()) {
       if (active_ != "active") return;  // nobody waits for it: systemd reads it when it starts the unit
+      // Taken back once the files are: the engine runs after.sh then.
       change_.actions.push_back(action("read changed unit files again", "systemctl daemon-reload\n",
-                                       "systemctl daemon-reload\n", "read unit files again"));
+                                       "echo 'systemctl daemon-reload' >\"$MW_SAVE/after.sh\"\n",
+                                       "read unit files again"));
+      change_.actions.back().marks.refreshes = true;
       summary_.push_back("unit files read again");
       return;
     }

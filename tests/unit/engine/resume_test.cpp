@@ -345,6 +345,39 @@ TEST(JournalFailure, NothingIsDoneThatCouldNotBeRecorded) {
   EXPECT_NE(bench.last.exit, ExitCode::done);
 }
 
+TEST(SecretInputs, AreUsedAndNeverKept) {
+  Bench bench;
+  const char* book = R"(
+name: x
+hosts: all
+inputs:
+  token: {secret: true, required: true}
+  keys: {type: list, secret: true, default: [default-key-77]}
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/a", text: "{{ inputs.token }}"}}
+  - {id: b, uses: note, with: {path: "{dir}/b", text: "{{ inputs.keys[0] }}"}}
+  - {id: c, uses: note, with: {path: "{dir}/c", text: three}}
+)";
+  bench.inputs = {{"token", "zebra-41-stripes"}, {"keys", {"default-key-77"}}};
+  write_file(bench.dir("h1") + "/c", "hands off");
+  ASSERT_TRUE(bench.apply(book)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::failed);
+  EXPECT_EQ(read_file(bench.dir("h1") + "/a"), "zebra-41-stripes");
+  const RunRecord run = bench.memory.find_run("last").value().value();
+  std::string kept = run.parameters.dump() + run.sentence;
+  for (const Event& event : bench.sink->all()) kept += event.data.dump();
+  for (const StepRecord& step : bench.memory.steps(run.id).value()) kept += step.inputs.dump() + step.outputs.dump();
+  EXPECT_EQ(kept.find("zebra-41"), std::string::npos) << kept;
+  EXPECT_EQ(kept.find("default-key-77"), std::string::npos) << kept;
+  write_file(bench.dir("h1") + "/c", "");
+  ASSERT_FALSE(bench.resume("last"));
+  EXPECT_NE(bench.error->message.find("secret input"), std::string::npos) << bench.error->message;
+  bench.options.refreshed_inputs = bench.inputs;
+  ASSERT_TRUE(bench.resume("last")) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+  EXPECT_EQ(read_file(bench.dir("h1") + "/a"), "zebra-41-stripes");
+}
+
 TEST(Parameters, SecretsAreNotKeptAndAreFilledInFromToday) {
   redactor().add("hunter22secret");
   RunParameters parameters;

@@ -23,6 +23,8 @@ TEST(Wrap, BreaksAtBlanksAndCountsCodePoints) {
   EXPECT_EQ(wrap_text("éééé éé", 4), (std::vector<std::string>{"éééé", "éé"}));
   EXPECT_EQ(wrap_text("a\nb", 10), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(wrap_text("", 10), std::vector<std::string>{""});
+  EXPECT_EQ(wrap_text("copy this:\n    echo 'one two three' >> x", 8),
+            (std::vector<std::string>{"copy", "this:", "    echo 'one two three' >> x"}));
 }
 
 TEST(Cut, ShowsThatSomethingIsMissing) {
