@@ -47,6 +47,8 @@ void Redactor::add(std::string_view secret) {
   if (trim(secret).size() >= shortest) {
     const std::string whole(trim(secret));
     std::string escaped = Value(whole).dump(-1, ' ', false, Value::error_handler_t::replace);
+    // As it stands between the quotes of a shell word.
+    if (whole.find('\'') != std::string::npos) forms.push_back(replace_all(whole, "'", "'\\''"));
     forms.insert(forms.end(), {whole, base64(whole), percent_encoded(whole), escaped.substr(1, escaped.size() - 2)});
   }
   const Lock lock(mutex_);

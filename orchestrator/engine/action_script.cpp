@@ -142,7 +142,8 @@ std::string guard_script(const std::vector<Question>& guard, const std::string& 
   constexpr int most = 4 << 20;
   for (const Question* question : ordered) {
     out += fmt::format(
-        "code=0; /bin/sh -c {} </dev/null >\"$D/guard/out\" 2>/dev/null || code=$?\n"
+        "printf '%s' {} >\"$D/guard/ask\"\n"
+        "code=0; /bin/sh \"$D/guard/ask\" </dev/null >\"$D/guard/out\" 2>/dev/null || code=$?\n"
         "sum=$(head -c {} \"$D/guard/out\" | sha256sum)\n"
         "printf '%s %s %s\\n' {} \"$code\" \"${{sum%% *}}\" >>\"$D/guard/lines\"\n",
         shell_quote(question->script), most, shell_quote(question->key));

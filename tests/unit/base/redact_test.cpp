@@ -14,6 +14,12 @@ TEST(Redactor, HidesEveryFormOfASecret) {
   EXPECT_EQ(redactor.redact(R"({"t":"hf_s3cr&t/\"x"})"), R"({"t":"[secret]"})");
 }
 
+TEST(Redactor, HidesASecretAsAShellWordHasIt) {
+  Redactor redactor;
+  redactor.add("s3c'ret word");
+  EXPECT_EQ(redactor.redact(R"(echo 's3c'\''ret word')"), "echo '[secret]'");
+}
+
 TEST(Redactor, HidesTheLinesOfAKeyFile) {
   Redactor redactor;
   redactor.add("-----BEGIN KEY-----\nabcdefgh\n");
