@@ -78,7 +78,7 @@ class StepRunner::Path {
 bool StepRunner::Path::takes(std::size_t step, const std::set<std::size_t>& before, std::size_t last) const {
   const StepDecl& decl = run_.playbook.steps[step];
   const StepKind* kind = run_.services.registry->find_converging(decl.uses);
-  if (kind == nullptr || kind->signature().provides_node || !decl.lock.empty()) return false;
+  if (kind == nullptr || kind->signature().provides_node || !decl.lock.name.empty()) return false;
   if (!run_.order.needs_all(step).empty() || host_.become_of(decl) != become_) return false;
   const std::vector<std::size_t>& needs = run_.order.needs(step);
   if (std::find(needs.begin(), needs.end(), last) == needs.end()) return false;
