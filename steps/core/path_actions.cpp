@@ -344,22 +344,22 @@ Action remove_action(const std::string& path, const PathState& before) {
     action.save = save_script(path, "tar -cpf \"$MW_SAVE/tree.tar\" -C \"$p\" .\n");
     action.script = fmt::format(
         "p={}\n"
-        "while read -r dev mounted rest; do\n"
+        "while read -r _ mounted _; do\n"
         "  case $mounted in\n"
         "    \"$p\" | \"$p\"/*) echo \"a file system is mounted at $mounted: unmount it first\" >&2; exit 65 ;;\n"
         "  esac\n"
         "done </proc/self/mounts\n"
-        "rm -rf --one-file-system -- \"$p.millwright-removing\"\n"
+        "rm -rf -- \"$p.millwright-removing\"\n"
         "mv -- \"$p\" \"$p.millwright-removing\"\n"
-        "rm -rf --one-file-system -- \"$p.millwright-removing\"\n",
+        "rm -rf -- \"$p.millwright-removing\"\n",
         shell_quote(path));
     action.undo = undo_script(path, refuse_unless_absent +
-                                        "rm -rf --one-file-system -- \"$p.millwright-restoring\"\n"
+                                        "rm -rf -- \"$p.millwright-restoring\"\n"
                                         "mkdir -- \"$p.millwright-restoring\"\n"
                                         "tar -xpf \"$MW_SAVE/tree.tar\" -C \"$p.millwright-restoring\"\n"
                                         "mv -- \"$p.millwright-restoring\" \"$p\"\n"
                                         // What kept it from being removed keeps it still; the folder is back anyway.
-                                        "rm -rf --one-file-system -- \"$p.millwright-removing\" ||\n"
+                                        "rm -rf -- \"$p.millwright-removing\" ||\n"
                                         "  echo \"$p.millwright-removing could not be removed\" >&2\n");
     return action;
   }
