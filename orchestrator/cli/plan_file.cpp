@@ -184,6 +184,7 @@ int apply_plan_file(const Session& session, const StepKinds& kinds, const PlayOp
   if (!today) return session.refuse(today.error());
   auto parameters = parameters_of(plan->parameters, *today);
   if (!parameters) return session.refuse(parameters.error());
+  if (const auto known = inputs_known(parameters->inputs); !known) return session.refuse(known.error());
   const auto run = [&](Mode mode) {
     return [&, mode](Engine& engine) {
       parameters->options.mode = mode;

@@ -94,10 +94,7 @@ Result<RunSummary> Engine::resume(const std::string& id, const RunOptions& optio
   if (!known) return fail(known.error());
   const RunRecord& record = (*known)->record;
   const std::vector<PlayHost>& hosts = (*known)->parameters.hosts;
-  if (const std::string name = missing_secret_input((*known)->playbook, (*known)->parameters.inputs); !name.empty()) {
-    return fail(make_error(ErrorKind::usage, "the secret input '" + name + "' is not kept in the journal")
-                    .with_hint("give it again: -e " + name + "=VALUE, or -e @FILE"));
-  }
+  if (Result<void> known_now = inputs_known((*known)->parameters.inputs); !known_now) return fail(known_now.error());
   RunOptions again = (*known)->parameters.options;
   again.mode = Mode::apply;
   again.lock_wait = options.lock_wait;
@@ -125,6 +122,7 @@ Result<RunSummary> Engine::look_again(const std::string& id, const RunOptions& o
   Result<std::unique_ptr<KnownRun>> known = load_run(services_, id, options);
   if (!known) return fail(known.error());
   RunParameters& parameters = (*known)->parameters;
+  if (Result<void> known_now = inputs_known(parameters.inputs); !known_now) return fail(known_now.error());
   RunOptions again = parameters.options;
   again.mode = Mode::plan;
   again.asking = options.asking;

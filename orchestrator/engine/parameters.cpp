@@ -63,6 +63,7 @@ bool holds_hidden(const Value& value) {
 
 // Only what was hidden is taken from today: the rest stays as it was applied.
 Value refreshed(const Value& kept, const Value& today) {
+  if (kept == hidden && !today.is_null()) return today;  // a secret input, of whatever type
   if (kept.is_string()) return holds_hidden(kept) && today.is_string() ? today : kept;
   Value out = kept;
   if (kept.is_object() && today.is_object()) {
@@ -137,11 +138,17 @@ Result<RunParameters> parameters_of(const Value& value, const RunOptions& today)
                       .with_hint("give the inventory again with -i, so that it can be looked up"));
     }
   }
-  if (holds_hidden(out.inputs)) {
-    return fail(make_error(ErrorKind::invalid, "the journal keeps no secrets, and an input of the run was one")
-                    .with_hint("give the secret inputs again with -e"));
-  }
   return out;
+}
+
+Result<void> inputs_known(const Value& inputs) {
+  for (const auto& [name, value] : inputs.items()) {
+    if (!holds_hidden(value)) continue;
+    return fail(make_error(ErrorKind::usage,
+                           fmt::format("the journal keeps no secrets, and the input '{}' of the run was one", name))
+                    .with_hint(fmt::format("give it again: -e {}=VALUE, or -e @FILE", name)));
+  }
+  return {};
 }
 
 }  // namespace millwright

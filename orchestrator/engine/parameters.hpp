@@ -21,4 +21,8 @@ Value parameters_value(const RunParameters& parameters);
 // record is not understood, or a secret is missing and `today` does not have it either.
 Result<RunParameters> parameters_of(const Value& value, const RunOptions& today);
 
+// Whether the inputs are whole: those that were secret are not in the journal, and must be given once more to go on
+// with a run. Taking one back needs none.
+Result<void> inputs_known(const Value& inputs);
+
 }  // namespace millwright

@@ -39,13 +39,6 @@ Value without_secret_inputs(const Playbook& playbook, Value inputs) {
   return inputs;
 }
 
-std::string missing_secret_input(const Playbook& playbook, const Value& inputs) {
-  for (const auto& [name, input] : playbook.inputs) {
-    if (is_secret(input) && inputs.contains(name) && inputs[name] == kHidden) return name;
-  }
-  return {};
-}
-
 Result<Value> RunSecrets::secret(const std::string& reference, const SourceMark& mark) const {
   const Lock guard(mutex_);
   // A relative path means another file beside another playbook.

@@ -31,7 +31,4 @@ void hide_secret_inputs(const Playbook& playbook, const Value& inputs);
 // The inputs with "[secret]" in place of each secret one, whatever its type.
 Value without_secret_inputs(const Playbook& playbook, Value inputs);
 
-// The first secret input that is not there in clear, as after reading it from the journal; empty: none.
-std::string missing_secret_input(const Playbook& playbook, const Value& inputs);
-
 }  // namespace millwright
