@@ -102,7 +102,8 @@ Explanation explain_syntax(std::string_view said, char found) {
   if (said == "illegal block entry") return {"a list item does not fit here", "start the list on a line of its own"};
   if (said == "illegal map key") return {"a key does not fit here", "check the indentation"};
   if (said == "illegal flow end") return {fmt::format("'{}' closes nothing", found), "remove it"};
-  if (said == "the referenced anchor is not defined" || said.find("unknown anchor") != std::string_view::npos) {
+  if (said.rfind("the referenced anchor is not defined", 0) == 0 ||
+      said.find("unknown anchor") != std::string_view::npos) {
     return {"this alias names no anchor above it", "a text that starts with '*' must be quoted"};
   }
   return {fmt::format("not valid YAML: {}", said), ""};

@@ -14,7 +14,8 @@ namespace millwright {
 
 void add_common_options(CLI::App& verb, CommonOptions& options) {
   verb.add_flag("--json", options.json, "Print JSON instead of text");
-  verb.add_flag("-v,--verbose", options.verbose, "Say more; twice for all that commands print");
+  // CLI11 from 2.4 on shows the 0 that it counts from.
+  verb.add_flag("-v,--verbose", options.verbose, "Say more; twice for all that commands print")->default_str("");
   verb.add_flag("--no-color", options.no_color, "No colours (also NO_COLOR=1)");
   verb.add_option("--state", options.state, "Folder of the journal (also MILLWRIGHT_STATE)")->type_name("DIR");
 }
