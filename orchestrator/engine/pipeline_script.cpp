@@ -53,8 +53,8 @@ std::string after_script(const std::string& question, const std::string& remote_
          "\n); echo \".$?\")\n"
          "code=${said##*.}; said=${said%.*}\n"
          "if [ \"$code\" = 0 ]; then\n  case \"$said.\" in\n    " +
-         pattern_of(*expected) + ") { true >" + shell_quote(remote_dir + "/" + note_of(expected->key)) +
-         "; } 2>/dev/null ;;\n  esac\nfi\nprintf '%s' \"$said\"; exit \"$code\"\n";
+         pattern_of(*expected) + ") ( umask 077; true >" + shell_quote(remote_dir + "/" + note_of(expected->key)) +
+         " ) 2>/dev/null ;;\n  esac\nfi\nprintf '%s' \"$said\"; exit \"$code\"\n";
 }
 
 std::string judge_script(const Gate& gate, const std::string& remote_dir, std::size_t expectations) {
