@@ -2,7 +2,6 @@
 // model or kernel at fault. Explains a failure, never causes one.
 #include <fmt/format.h>
 
-#include "steps/smoke/known_answers.hpp"
 #include "steps/smoke/probe.hpp"
 #include "steps/smoke/utf8.hpp"
 

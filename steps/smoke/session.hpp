@@ -73,7 +73,6 @@ class SmokeSession {
   bool reachable = false;     // anything answered before
   bool thinking_off = false;  // ask for no thinking: the model thinks by itself
   bool thinks = false;        // an answer came with reasoning
-  Finding failed;             // of the first probe that did not pass
   std::optional<double> first_token_seconds;
   std::optional<double> tokens_per_second;
   // The plain reply to the first question, for comparison with the streamed one.

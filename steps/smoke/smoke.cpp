@@ -116,10 +116,7 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
         result = skipped(*probe, "interrupted");
       }
       // Without an answer to judge, what follows can only repeat the finding.
-      if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) {
-        failed = probe->title();
-        session.failed = {result.symptom_class, result.summary};
-      }
+      if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) failed = probe->title();
     }
     if (options.on_probe) options.on_probe(result);
     report.probes.push_back(std::move(result));
