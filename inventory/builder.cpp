@@ -70,6 +70,10 @@ void InventoryBuilder::check_name(const Definition& definition) {
   if (const auto meant = misspelt_connection_name(definition.name))
     report(definition.mark, fmt::format("unknown variable '{}'", definition.name),
            fmt::format("did you mean '{}'?", *meant));
+  if (definition.plain != PlainNames::connection) return;
+  if (const auto meant = misspelt_plain_name(definition.name))
+    report(definition.mark, fmt::format("'{}' is no name of a connection", definition.name),
+           fmt::format("did you mean '{}'? A variable of your own needs another name", *meant));
 }
 
 void InventoryBuilder::set_group_variable(const std::string& group, Definition definition) {

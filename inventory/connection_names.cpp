@@ -43,7 +43,40 @@ bool one_slip_apart(std::string_view a, std::string_view b) {
          a.substr(same + 2) == b.substr(same + 2);
 }
 
+// Equal but for two neighbours swapped, a vowel less, or a letter twice.
+bool plain_slip(std::string_view known, std::string_view given) {
+  constexpr std::string_view vowels = "aeiou";
+  for (std::size_t at = 0; at < known.size(); ++at) {
+    std::string changed(known);
+    if (at + 1 < known.size() && known[at] != known[at + 1]) {
+      std::swap(changed[at], changed[at + 1]);
+      if (changed == given) return true;
+      changed = known;
+    }
+    changed.insert(at, 1, known[at]);
+    if (changed == given) return true;
+    if (vowels.find(known[at]) == std::string_view::npos) continue;
+    changed = known;
+    changed.erase(at, 1);
+    if (changed == given) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::optional<std::string> misspelt_plain_name(const std::string& name) {
+  constexpr std::size_t long_name = 6;
+  std::optional<std::string> meant;
+  for (const ConnectionName& entry : connection_names()) {
+    const std::string known(entry.plain);
+    if (known == name) return std::nullopt;
+    const bool near =
+        plain_slip(known, name) || (known.size() >= long_name && name != known + "s" && one_slip_apart(known, name));
+    if (near) meant = known;
+  }
+  return meant;
+}
 
 std::optional<std::string> misspelt_connection_name(const std::string& name) {
   if (!starts_with(name, "ansible_") && !starts_with(name, "ansibel_")) return std::nullopt;

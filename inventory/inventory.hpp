@@ -28,7 +28,8 @@ class Inventory {
   // A file, a directory (all inventory files in it; group_vars/ and host_vars/ beside them), or "host1,host2" /
   // "host1,". All mistakes at once, each with its place.
   static tl::expected<Inventory, std::vector<Error>> load(const std::string& source);
-  // Several sources merge, the last one strongest. No sources: only "localhost" (local).
+  // Several sources merge, the last one strongest. No sources: no hosts; "localhost" is this machine when a pattern
+  // says so, here and where no source names it, and is not among "all", as in Ansible.
   static tl::expected<Inventory, std::vector<Error>> load_all(const std::vector<std::string>& sources);
 
   std::vector<std::string> hosts() const;  // in the order of the files
@@ -43,6 +44,8 @@ class Inventory {
   // Merged, weakest first: all, groups by depth (then name, or ansible_group_priority), host. Secrets are resolved here
   // and registered with the redactor.
   Result<Value> variables(const std::string& host) const;
+  // Names only, secrets left alone; empty for an unknown host.
+  std::set<std::string> variable_names(const std::string& host) const;
   std::vector<VariableSource> explain(const std::string& host, const std::string& variable) const;
   // From ansible_* (and our own plain names host, port, user, identity_file, become...) variables.
   Result<Target> target(const std::string& host) const;

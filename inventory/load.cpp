@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "inventory/builder.hpp"
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/source_text.hpp"
 #include "orchestrator/base/text.hpp"
 
@@ -65,12 +64,6 @@ class Loader {
     }
   }
 
-  void localhost() {
-    builder_.add_host("localhost", "ungrouped", {});
-    builder_.set_host_variable("localhost",
-                               {"ansible_connection", "local", {}, "no inventory given", PlainNames::variables});
-  }
-
   tl::expected<std::shared_ptr<const Inventory::Data>, std::vector<Error>> finish() && {
     for (const auto& [folder_path, plain] : vars_folders_) builder_.read_vars_folders(folder_path, plain);
     if (builder_.failed()) return tl::unexpected(std::move(builder_).errors());
@@ -111,14 +104,12 @@ class Loader {
       read_yaml_source(path, builder_, plain);
       return;
     }
-    std::ifstream in(path, std::ios::binary);
-    std::ostringstream bytes;
-    if (in && in.peek() != std::ifstream::traits_type::eof()) bytes << in.rdbuf();
-    if (!in && !in.eof()) {
-      builder_.report(make_error(ErrorKind::io, "cannot read " + path).with_hint("may you read it?"));
+    const auto read = read_file(path);
+    if (!read) {
+      builder_.report(read.error());
       return;
     }
-    const std::string text = bytes.str();
+    const std::string& text = *read;
     if (starts_with(text, "#!") && ::access(path.c_str(), X_OK) == 0) {
       program(path);
     } else if (extension == ".toml") {
@@ -150,7 +141,6 @@ tl::expected<Inventory, std::vector<Error>> Inventory::load(const std::string& s
 tl::expected<Inventory, std::vector<Error>> Inventory::load_all(const std::vector<std::string>& sources) {
   Loader loader;
   for (const std::string& source : sources) loader.source(source);
-  if (sources.empty()) loader.localhost();
   auto data = std::move(loader).finish();
   if (!data) return tl::unexpected(std::move(data.error()));
   Inventory inventory;

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <regex>
 #include <set>
 
 #include "inventory/data.hpp"
 #include "inventory/host_range.hpp"
+#include "inventory/host_regex.hpp"
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
 
 namespace millwright {
@@ -54,13 +54,15 @@ Result<Names> with_files(const Names& parts) {
       out.push_back(part);
       continue;
     }
-    std::ifstream in(part.substr(1));
-    if (!in || in.peek() == std::ifstream::traits_type::eof())
-      return fail(make_error(ErrorKind::usage, fmt::format("cannot read host patterns from '{}'", part.substr(1)))
-                      .with_hint("after @ comes a file with a pattern a line"));
-    for (std::string line; std::getline(in, line);) {
+    const auto text = read_file(part.substr(1));
+    if (!text) return fail(wrap(text.error(), fmt::format("reading host patterns, one a line, for '{}'", part)));
+    const std::size_t before = out.size();
+    for (const std::string& line : split_lines(*text)) {
       if (!trim(line).empty()) out.emplace_back(trim(line));
     }
+    if (out.size() == before)
+      return fail(make_error(ErrorKind::usage, fmt::format("there is no host pattern in '{}'", part.substr(1)))
+                      .with_hint("after @ comes a file with a pattern a line"));
   }
   return out;
 }
@@ -195,14 +197,12 @@ class Matcher {
       }
       return out;
     }
-    try {
-      const std::regex expression(pattern.substr(1), std::regex::ECMAScript);
-      for (const std::string& name : names) {
-        if (std::regex_search(name, expression, std::regex_constants::match_continuous)) out.push_back(name);
-      }
-    } catch (const std::regex_error&) {
-      return fail(make_error(ErrorKind::usage, fmt::format("'{}' is no regular expression", pattern.substr(1)))
-                      .with_hint("after ~ comes a regular expression; for a glob such as web* leave out the ~"));
+    const auto expression = HostRegex::compile(pattern.substr(1));
+    if (!expression) return fail(expression.error());
+    for (const std::string& name : names) {
+      const auto matches = expression->matches(name);
+      if (!matches) return fail(matches.error());
+      if (*matches) out.push_back(name);
     }
     return out;
   }

@@ -9,10 +9,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "inventory/inventory.hpp"
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
 
@@ -49,13 +48,11 @@ Result<std::string> from_file(std::string path, const SourceMark& mark) {
   } else if (!starts_with(path, "/")) {
     path = (std::filesystem::path(mark.file).parent_path() / path).string();
   }
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (in && in.peek() != std::ifstream::traits_type::eof()) bytes << in.rdbuf();
-  if (!in && !in.eof())
-    return fail(secret_error(mark, fmt::format("cannot read the secret file {}", path),
-                             "does it exist, and may you read it? A relative path starts at the file that names it"));
-  return without_last_newline(bytes.str());
+  auto bytes = read_file(path, kMaxSecret);
+  if (!bytes)
+    return fail(secret_error(mark, "this secret: " + bytes.error().message,
+                             "a relative path starts at the file that names it; " + bytes.error().hint));
+  return without_last_newline(std::move(*bytes));
 }
 
 struct Child {

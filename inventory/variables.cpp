@@ -164,6 +164,12 @@ Result<Value> Inventory::variables(const std::string& host) const {
   return out;
 }
 
+std::set<std::string> Inventory::variable_names(const std::string& host) const {
+  std::set<std::string> names;
+  for (const auto& [definition, label] : data_->definitions(host)) names.insert(definition->name);
+  return names;
+}
+
 std::vector<VariableSource> Inventory::explain(const std::string& host, const std::string& variable) const {
   std::vector<VariableSource> sources;
   for (const auto& [definition, label] : data_->definitions(host)) {

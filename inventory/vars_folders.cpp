@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "inventory/builder.hpp"
 #include "inventory/yaml_values.hpp"
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/yaml.hpp"
 
@@ -53,13 +53,6 @@ std::vector<fs::path> files_of(const fs::path& folder, const std::string& name) 
   return {};
 }
 
-bool is_encrypted(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string head;
-  std::getline(in, head);
-  return starts_with(head, "$ANSIBLE_VAULT;");
-}
-
 }  // namespace
 
 void InventoryBuilder::read_vars_folders(const fs::path& folder, PlainNames plain) {
@@ -83,14 +76,19 @@ void InventoryBuilder::read_vars_of(const fs::path& folder, const std::string& n
 
 void InventoryBuilder::read_vars_file(const fs::path& file, const std::string& shown, PlainNames plain,
                                       std::vector<Definition>& into) {
-  if (is_encrypted(file)) {
+  const auto text = read_file(file.string());
+  if (!text) {
+    report(text.error());
+    return;
+  }
+  if (starts_with(*text, "$ANSIBLE_VAULT;")) {
     warn(
         fmt::format("{} is encrypted by ansible-vault and was skipped; give its values by !secret env:NAME, "
                     "file:PATH or command:CMD",
                     shown));
     return;
   }
-  const auto document = load_yaml(file.string());
+  const auto document = parse_yaml(*text, file.string());
   if (!document) {
     for (const Error& error : document.error()) report(error);
     return;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "inventory/builder.hpp"
 #include "inventory/host_range.hpp"
 #include "inventory/yaml_values.hpp"
@@ -27,7 +29,7 @@ class YamlReader {
                       "run: ansible-inventory -i FILE --list --yaml > hosts.yml, and use that");
       return plain_;
     }
-    if (is_own_shape(document)) {
+    if (is_own_shape(document) || misspelt_shape(document)) {
       plain_ = PlainNames::connection;
       own_shape(document);
     } else {
@@ -43,6 +45,17 @@ class YamlReader {
       if (document.find(key) != nullptr) return true;
     }
     return false;
+  }
+
+  // hots: {gpu1: {...}} alone: what is in it are hosts, no parts of a group, and the name is near one of ours.
+  static bool misspelt_shape(const YamlNode& document) {
+    return std::any_of(document.entries.begin(), document.entries.end(), [](const YamlEntry& entry) {
+      const YamlNode& content = entry.second;
+      const bool group = std::any_of(kSections.begin(), kSections.end(),
+                                     [&](const std::string& section) { return content.find(section) != nullptr; });
+      const bool empty = content.entries.empty() && content.items.empty();
+      return !group && !empty && nearest(entry.first.text, kTopLevel).has_value();
+    });
   }
 
   void own_shape(const YamlNode& document) {

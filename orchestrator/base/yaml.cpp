@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/yaml_builder.hpp"
 
 namespace millwright {
@@ -120,16 +119,10 @@ tl::expected<YamlNode, std::vector<Error>> parse_yaml(std::string_view text, con
 }
 
 tl::expected<YamlNode, std::vector<Error>> load_yaml(const std::string& path, const YamlLimits& limits) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  // A folder opens without complaint and fails at the first read.
-  if (in && in.peek() != std::ifstream::traits_type::eof()) bytes << in.rdbuf();
-  if (!in && !in.eof()) {
-    std::vector<Error> errors;
-    errors.push_back(make_error(ErrorKind::io, "cannot read " + path).with_hint("does it exist, and may you read it?"));
-    return tl::unexpected(std::move(errors));
-  }
-  return parse_yaml(bytes.str(), path, limits);
+  // The document itself is refused when it is larger than allowed; whatever is far larger is not even read.
+  const Result<std::string> text = read_file(path, 2 * limits.max_bytes);
+  if (!text) return tl::unexpected(std::vector<Error>{text.error()});
+  return parse_yaml(*text, path, limits);
 }
 
 }  // namespace millwright

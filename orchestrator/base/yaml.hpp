@@ -55,7 +55,7 @@ struct YamlLimits {
 // All errors found, at least one, or the document. An empty document is a null node. `file` is used in messages only.
 tl::expected<YamlNode, std::vector<Error>> parse_yaml(std::string_view text, const std::string& file,
                                                       const YamlLimits& limits = {});
-// Reads the file first; an unreadable file is an io error.
+// Reads the file first; one that is unreadable, no regular file, or far too large is an io error.
 tl::expected<YamlNode, std::vector<Error>> load_yaml(const std::string& path, const YamlLimits& limits = {});
 
 }  // namespace millwright

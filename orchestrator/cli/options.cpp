@@ -7,6 +7,7 @@
 
 #include "inventory/ini_words.hpp"
 #include "inventory/inventory.hpp"
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/yaml.hpp"
 
@@ -47,6 +48,17 @@ tl::expected<Inventory, std::vector<Error>> load_inventory(const Session& sessio
   return inventory;
 }
 
+Result<std::vector<std::string>> match_hosts(const Inventory& inventory, const std::string& pattern,
+                                             const InventoryOptions& options) {
+  auto hosts = inventory.match(pattern);
+  // Planning on the controller because -i was forgotten would be the worst of surprises.
+  if (!hosts && inventory_sources(options).empty()) {
+    hosts.error().message = fmt::format("no inventory was given, so there are no hosts that '{}' could mean", pattern);
+    hosts.error().with_hint("add -i FILE, or set MILLWRIGHT_INVENTORY; this machine alone is `localhost`");
+  }
+  return hosts;
+}
+
 namespace {
 
 Error extra_error(const std::string& given, std::string message, std::string hint) {
@@ -79,7 +91,12 @@ Value with_secrets(const YamlNode& node, std::vector<Error>& errors) {
 }
 
 void from_file(const std::string& path, Value& into, std::vector<Error>& errors) {
-  const auto document = load_yaml(path);
+  const auto text = read_file(path, YamlLimits().max_bytes, Pipes::read);
+  if (!text) {
+    errors.push_back(wrap(text.error(), "reading the values of -e @" + path));
+    return;
+  }
+  const auto document = parse_yaml(*text, path);
   if (!document) {
     errors.insert(errors.end(), document.error().begin(), document.error().end());
   } else if (document->kind == YamlKind::mapping) {

@@ -7,10 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "orchestrator/base/mutex.hpp"
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/units.hpp"
 #include "orchestrator/cli/engine_run.hpp"
@@ -37,12 +36,8 @@ class Collector final : public EventSink {
   std::vector<Event> events_ MW_GUARDED_BY(mutex_);
 };
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  return text.str();
-}
+// Every script of every step on every host: far more than a playbook, and never as much as this.
+constexpr std::size_t kLargestPlan = std::size_t{1} << 30;
 
 // To a private file beside it first: never half a plan, and never one that others may read.
 Result<void> write_private(const std::string& path, const std::string& text) {
@@ -135,8 +130,8 @@ int refuse_stale(const Session& session, const std::string& path, const std::vec
 }  // namespace
 
 bool names_plan_file(const std::string& path) {
-  std::error_code failed;
-  return std::filesystem::is_regular_file(path, failed) && is_saved_plan(text_of(path));
+  const auto text = read_file(path, kLargestPlan);
+  return text && is_saved_plan(*text);
 }
 
 int write_plan_file(const Session& session, const StepKinds& kinds, const PlayOptions& options, const Play& play) {
@@ -171,7 +166,9 @@ int write_plan_file(const Session& session, const StepKinds& kinds, const PlayOp
 int apply_plan_file(const Session& session, const StepKinds& kinds, const PlayOptions& options) {
   const std::string& path = options.playbook;
   if (const auto fits = only_a_plans_options(options); !fits) return session.refuse(fits.error());
-  const auto plan = read_saved_plan(text_of(path), path);
+  const auto text = read_file(path, kLargestPlan);
+  if (!text) return session.refuse(text.error());
+  const auto plan = read_saved_plan(*text, path);
   if (!plan) {
     session.refuse(plan.error());
     return static_cast<int>(plan.error().kind == ErrorKind::stale ? ExitCode::stale : ExitCode::usage);

@@ -5,10 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
 
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
 #include "orchestrator/cli/playbook_file.hpp"
@@ -24,27 +23,6 @@ const T* value_or_errors(const tl::expected<T, Errors>& result, Errors& errors) 
   if (result) return &*result;
   errors.insert(errors.end(), result.error().begin(), result.error().end());
   return nullptr;
-}
-
-// Hosts of the play that the limit leaves, in the play's order.
-Result<std::vector<std::string>> chosen_hosts(const Inventory& inventory, const std::string& pattern,
-                                              const InventoryOptions& options) {
-  auto hosts = inventory.match(pattern);
-  if (!hosts) {
-    if (inventory_sources(options).empty()) hosts.error().with_hint("no inventory was given: add -i FILE");
-    return fail(wrap(hosts.error(), fmt::format("choosing the hosts of the playbook, '{}'", pattern)));
-  }
-  if (options.limit.empty()) return hosts;
-  const auto limit = inventory.match(options.limit);
-  if (!limit) return fail(wrap(limit.error(), fmt::format("applying --limit '{}'", options.limit)));
-  const std::set<std::string> wanted(limit->begin(), limit->end());
-  hosts->erase(std::remove_if(hosts->begin(), hosts->end(), [&](const auto& host) { return wanted.count(host) == 0; }),
-               hosts->end());
-  if (hosts->empty())
-    return fail(
-        make_error(ErrorKind::usage, fmt::format("--limit '{}' leaves none of the hosts '{}'", options.limit, pattern))
-            .with_hint("millwright inventory -l PATTERN shows what a pattern matches"));
-  return hosts;
 }
 
 void check_options(const PlayOptions& options, const Playbook& playbook, Errors& errors) {
@@ -70,13 +48,6 @@ void check_options(const PlayOptions& options, const Playbook& playbook, Errors&
                                                       : "tags are " + join(known, ", ")));
     }
   }
-}
-
-std::string file_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  return bytes.str();
 }
 
 void fill_hosts(const Inventory& inventory, const std::vector<std::string>& names, Play& play, Errors& errors) {
@@ -133,6 +104,23 @@ void add_play_options(CLI::App& verb, PlayOptions& options) {
       ->type_name("DURATION");
 }
 
+Result<std::vector<std::string>> chosen_hosts(const Inventory& inventory, const std::string& pattern,
+                                              const InventoryOptions& options) {
+  auto hosts = match_hosts(inventory, pattern, options);
+  if (!hosts) return fail(wrap(hosts.error(), fmt::format("choosing the hosts of the playbook, '{}'", pattern)));
+  if (options.limit.empty()) return hosts;
+  const auto limit = match_hosts(inventory, options.limit, options);
+  if (!limit) return fail(wrap(limit.error(), fmt::format("applying --limit '{}'", options.limit)));
+  const std::set<std::string> wanted(limit->begin(), limit->end());
+  hosts->erase(std::remove_if(hosts->begin(), hosts->end(), [&](const auto& host) { return wanted.count(host) == 0; }),
+               hosts->end());
+  if (hosts->empty())
+    return fail(
+        make_error(ErrorKind::usage, fmt::format("--limit '{}' leaves none of the hosts '{}'", options.limit, pattern))
+            .with_hint("millwright inventory -l PATTERN shows what a pattern matches"));
+  return hosts;
+}
+
 Result<PlayHost> play_host(const Inventory& inventory, const std::string& host) {
   PlayHost out;
   auto target = inventory.target(host);
@@ -178,7 +166,9 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   }
   if (!errors.empty()) return tl::unexpected(std::move(errors));
   play.playbook = *book;
-  play.text = file_text(path);
+  const auto text = read_file(path);  // read before, so it is missing only if it was removed this instant
+  if (!text) return tl::unexpected(Errors{text.error()});
+  play.text = *text;
   play.options.forks = options.forks;
   play.options.steps_at_once = options.steps_at_once;
   play.options.tags = options.tags;

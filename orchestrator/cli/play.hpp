@@ -42,6 +42,10 @@ tl::expected<Play, std::vector<Error>> prepare_play(const Session& session, cons
 // The playbook and everything that chooses what of it runs where.
 void add_play_options(CLI::App& verb, PlayOptions& options);
 
+// Hosts of the play that --limit leaves, in the play's order. Errors (usage) say which pattern means nothing.
+Result<std::vector<std::string>> chosen_hosts(const Inventory& inventory, const std::string& pattern,
+                                              const InventoryOptions& options);
+
 // A host with its way in, variables and groups.
 Result<PlayHost> play_host(const Inventory& inventory, const std::string& host);
 

@@ -66,6 +66,10 @@ int explain(const Session& session, const Inventory& inventory, const std::strin
 }
 
 int run(const Session& session, const Options& options) {
+  if (inventory_sources(options.inventory).empty()) {
+    return session.refuse(
+        make_error(ErrorKind::usage, "no inventory was given").with_hint("add -i FILE, or set MILLWRIGHT_INVENTORY"));
+  }
   const auto inventory = load_inventory(session, options.inventory);
   if (!inventory) return session.refuse(inventory.error());
   if (!options.host.empty()) return host_variables(session, *inventory, options.host);

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "inventory/inventory.hpp"
 #include "orchestrator/cli/options.hpp"
+#include "orchestrator/cli/play.hpp"
 #include "orchestrator/cli/playbook_file.hpp"
 #include "orchestrator/cli/step_kinds.hpp"
 #include "orchestrator/cli/verbs.hpp"
@@ -27,33 +29,79 @@ Value error_json(const Error& error) {
   return out;
 }
 
+using Errors = std::vector<Error>;
+
+std::string counted(std::size_t number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+// What only shows once hosts are known: a pattern that means none, names of variables that none of them has.
+void check_with_hosts(const Inventory& inventory, const Options& options, const Playbook& playbook,
+                      const StepRegistry& registry, Errors& errors) {
+  const auto hosts = chosen_hosts(inventory, playbook.hosts, options.inventory);
+  if (!hosts) {
+    errors.push_back(wrap(hosts.error(), "checking " + playbook.path));
+    return;
+  }
+  ParseOptions known;
+  known.inventory_variables.emplace();
+  for (const std::string& host : *hosts) known.inventory_variables->merge(inventory.variable_names(host));
+  const auto again = load_playbook(playbook.path, registry, known);
+  if (!again) errors.insert(errors.end(), again.error().begin(), again.error().end());
+}
+
+void check_playbook(const std::string& path, const Inventory* inventory, const Options& options,
+                    const StepRegistry& registry, std::string& good, Errors& errors) {
+  const std::size_t before = errors.size();
+  const auto playbook = load_playbook(path, registry);
+  if (!playbook) {
+    errors.insert(errors.end(), playbook.error().begin(), playbook.error().end());
+    return;
+  }
+  if (inventory != nullptr) check_with_hosts(*inventory, options, *playbook, registry, errors);
+  if (errors.size() == before)
+    good += fmt::format("{}: no mistakes found, {}\n", path, counted(playbook->steps.size(), "step"));
+}
+
+// How each host is reached, so that a bad port shows here and not in the middle of a run.
+void check_inventory(const Inventory& inventory, const Options& options, std::string& good, Errors& errors) {
+  for (const std::string& host : inventory.hosts()) {
+    if (const auto target = inventory.target(host); !target) errors.push_back(target.error());
+  }
+  if (!options.inventory.limit.empty() && options.playbooks.empty()) {
+    const auto limit = inventory.match(options.inventory.limit);
+    if (!limit) errors.push_back(wrap(limit.error(), fmt::format("applying --limit '{}'", options.inventory.limit)));
+  }
+  good += fmt::format("inventory: {}, {}\n", counted(inventory.hosts().size(), "host"),
+                      counted(inventory.groups().size(), "group"));
+}
+
 int run(const Session& session, const Options& options) {
   const auto kinds = load_step_kinds(session);
   if (!kinds) return session.refuse(kinds.error());
-  std::vector<Error> errors;
+  const bool given = !inventory_sources(options.inventory).empty();
+  if (!given && (options.playbooks.empty() || !options.inventory.limit.empty())) {
+    return session.refuse(make_error(ErrorKind::usage, options.playbooks.empty() ? "there is nothing to look at"
+                                                                                 : "--limit needs an inventory")
+                              .with_hint(options.playbooks.empty() ? "name playbooks, or an inventory with -i"
+                                                                   : "add -i FILE, or set MILLWRIGHT_INVENTORY"));
+  }
+  Errors errors;
   std::string good;
-  for (const std::string& name : options.playbooks) {
-    const std::string path = playbook_file(name);
-    const auto playbook = load_playbook(path, kinds->registry);
-    if (playbook) {
-      good += fmt::format("{}: no mistakes found, {} step{}\n", path, playbook->steps.size(),
-                          playbook->steps.size() == 1 ? "" : "s");
+  std::optional<Inventory> inventory;
+  Errors of_inventory;
+  if (given) {
+    auto loaded = load_inventory(session, options.inventory);
+    if (loaded) {
+      inventory = std::move(*loaded);
     } else {
-      errors.insert(errors.end(), playbook.error().begin(), playbook.error().end());
+      of_inventory = std::move(loaded.error());
     }
   }
-  if (!inventory_sources(options.inventory).empty()) {
-    const auto inventory = load_inventory(session, options.inventory);
-    if (inventory) {
-      // How each host is reached, so that a bad port shows here and not in the middle of a run.
-      for (const std::string& host : inventory->hosts()) {
-        if (const auto target = inventory->target(host); !target) errors.push_back(target.error());
-      }
-      good += fmt::format("inventory: {} hosts, {} groups\n", inventory->hosts().size(), inventory->groups().size());
-    } else {
-      errors.insert(errors.end(), inventory.error().begin(), inventory.error().end());
-    }
-  }
+  for (const std::string& name : options.playbooks)
+    check_playbook(playbook_file(name), inventory ? &*inventory : nullptr, options, kinds->registry, good, errors);
+  if (inventory) check_inventory(*inventory, options, good, errors);
+  errors.insert(errors.end(), of_inventory.begin(), of_inventory.end());
   if (session.common.json) {
     Value out = {{"errors", Value::array()}};
     for (const Error& error : errors) out["errors"].push_back(error_json(error));
@@ -72,7 +120,10 @@ void add_lint(CLI::App& app, Session& session) {
   verb->add_option("playbook", options->playbooks, "Playbooks")->type_name("PLAYBOOK...");
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
-  add_examples(*verb, {"millwright lint serve.yml", "millwright lint playbooks/*.yml -i hosts.yml --json"});
+  verb->footer(
+      "\nWith an inventory also: does the playbook's pattern (and -l) mean any of its hosts,\n"
+      "and is each variable there that the playbook reads?\n"
+      "\nExamples:\n  millwright lint serve.yml\n  millwright lint playbooks/*.yml -i hosts.yml --json");
   verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
 }
 

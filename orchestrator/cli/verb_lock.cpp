@@ -65,7 +65,7 @@ Result<CommandResult> on_node(const Session& session, const PlayHost& host, cons
 Result<PlayHost> host_named(const Session& session, const Options& options) {
   const auto inventory = load_inventory(session, options.inventory);
   if (!inventory) return fail(inventory.error().front());
-  const auto names = inventory->match(options.name);
+  const auto names = match_hosts(*inventory, options.name, options.inventory);
   if (!names) return fail(names.error());
   if (names->size() != 1) {
     return fail(make_error(ErrorKind::usage, fmt::format("'{}' is {} hosts", options.name, names->size()))

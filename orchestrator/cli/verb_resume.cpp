@@ -134,7 +134,7 @@ int rollback(const Session& session, const Options& options) {
   if (!options.inventory.limit.empty()) {
     const auto inventory = load_inventory(session, options.inventory);
     if (!inventory) return session.refuse(inventory.error());
-    const auto matched = inventory->match(options.inventory.limit);
+    const auto matched = match_hosts(*inventory, options.inventory.limit, options.inventory);
     if (!matched) return session.refuse(matched.error());
     hosts = *matched;
   }

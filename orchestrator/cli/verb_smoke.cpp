@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
@@ -77,12 +77,12 @@ int exit_code_of(const SmokeReport& report, const InterruptLevel& interrupt) {
 }
 
 Result<std::string> key_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string line;
-  if (!std::getline(in, line) || trim(line).empty())
+  const auto text = read_file(path, kLargestTextFile, Pipes::read);
+  const std::string line(text ? trim(text->substr(0, text->find('\n'))) : "");
+  if (line.empty())
     return fail(make_error(ErrorKind::usage, fmt::format("no API key in the file {}", path))
                     .with_hint("--api-key-file names a readable file whose first line is the key"));
-  return std::string(trim(line));
+  return line;
 }
 
 Result<std::string> key_of_variable(const std::string& variable) {
@@ -130,10 +130,9 @@ Result<void> write_text(const std::string& path, const std::string& text) {
 // The baseline of --baseline; nothing when there is no such file yet.
 Result<std::optional<SmokeBaseline>> baseline_of(const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path)) return std::optional<SmokeBaseline>();
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  const auto baseline = read_baseline(text.str());
+  const auto text = read_file(path);
+  if (!text) return fail(wrap(text.error(), "reading --baseline"));
+  const auto baseline = read_baseline(*text);
   if (!baseline)
     return fail(make_error(ErrorKind::usage, path + ": " + baseline.error().message).with_hint(baseline.error().hint));
   return std::optional<SmokeBaseline>(*baseline);

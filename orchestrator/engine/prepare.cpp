@@ -5,6 +5,7 @@
 #include <set>
 
 #include "orchestrator/base/redact.hpp"
+#include "orchestrator/base/value_size.hpp"
 
 namespace millwright {
 
@@ -20,11 +21,11 @@ bool outputs_known(const RunContext& run, const PlayHost& host, std::size_t step
   return result.outputs_known || (!open && run.options.mode == Mode::apply);
 }
 
-// A variable of the playbook is known when what it is made of is.
-bool known_now(const RunContext& run, const PlayHost& host, const References& references, int depth = 0) {
-  constexpr int deepest = 16;  // variables over variables; the parser refuses cycles
+// A variable of the playbook is known when what it is made of is. `seen` are the variables that were looked at: where
+// each holds another one twice, going through them again and again would never end.
+bool known_now(const RunContext& run, const PlayHost& host, const References& references, std::set<std::string>& seen) {
   for (const auto& [path, mark] : references) {
-    if (path.empty() || depth > deepest) continue;
+    if (path.empty()) continue;
     if (path[0] == "steps") {
       if (path.size() < 2) {
         for (std::size_t step = 0; step < run.playbook.steps.size(); ++step) {
@@ -39,10 +40,19 @@ bool known_now(const RunContext& run, const PlayHost& host, const References& re
       if (run.playbook.steps[step].register_as == path[0] && !outputs_known(run, host, step)) return false;
     }
     const auto var = path[0] == "vars" && path.size() > 1 ? run.playbook.vars.find(path[1]) : run.playbook.vars.end();
-    if (var != run.playbook.vars.end() && !known_now(run, host, var->second.references(), depth + 1)) return false;
+    if (var == run.playbook.vars.end() || !seen.insert(var->first).second) continue;
+    if (!known_now(run, host, var->second.references(), seen)) return false;
   }
   return true;
 }
+
+bool known_now(const RunContext& run, const PlayHost& host, const References& references) {
+  std::set<std::string> seen;
+  return known_now(run, host, references, seen);
+}
+
+// Bytes of all variables of a playbook together, for one host.
+constexpr std::size_t kMostVariables = std::size_t{32} << 20;
 
 // What other steps see of one: its outputs, and how it went.
 Value seen(const StepResult& result) {
@@ -59,6 +69,7 @@ Result<void> add_playbook_vars(const RunContext& run, const PlayHost& host, Valu
   }
   std::optional<Error> last;
   bool progressed = true;
+  std::size_t size = 0;
   // A variable may read another one: those that cannot be rendered yet get another turn after the others.
   while (!open.empty() && progressed) {
     progressed = false;
@@ -69,6 +80,14 @@ Result<void> add_playbook_vars(const RunContext& run, const PlayHost& host, Valu
         last = wrap(value.error(), "working out the variable " + entry->first);
         left.push_back(entry);
         continue;
+      }
+      size += value_size(*value);
+      if (size > kMostVariables) {
+        return fail(make_error(ErrorKind::invalid, fmt::format("the variables of the playbook are too large: more than "
+                                                               "{} MiB with '{}'",
+                                                               kMostVariables >> 20, entry->first))
+                        .at(entry->second.mark())
+                        .with_hint("does one variable hold another several times over?"));
       }
       scope["vars"][entry->first] = *value;
       progressed = true;

@@ -37,7 +37,8 @@ struct Draft {
   std::unordered_map<std::string, Signature> relaxed;       // kinds with what is an expression made optional
 };
 
-// playbook.cpp: the text of a file beside the playbook, kept in Playbook::files. io: it cannot be read.
+// playbook.cpp: the text of a file beside the playbook, kept in Playbook::files. io: it cannot be read, is no regular
+// file, or is too large.
 Result<std::string> read_beside(Draft& draft, const std::string& path);
 // inputs.cpp
 void read_inputs(Draft& draft, const YamlNode& node);

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A file that is rendered into an input is read whole; a text larger than this is no template.
-constexpr std::uintmax_t kMaxTemplateBytes = 4u << 20;
+constexpr std::size_t kMaxTemplateBytes = 4u << 20;
 
 std::string absolute_path(const std::string& path, const std::string& file) {
   std::error_code failed;
@@ -36,20 +36,13 @@ YamlNode text_node(std::string text, const std::string& path) {
 
 std::optional<YamlNode> read_template(Draft& draft, const std::string& path, const SourceMark& mark) {
   Reader& reader = draft.reader;
-  std::error_code failed;
-  if (draft.options.files.count(path) != 0) return text_node(*read_beside(draft, path), path);
-  const std::uintmax_t size = fs::file_size(path, failed);
-  if (failed || !fs::is_regular_file(path)) {
-    reader.error(mark, fmt::format("cannot read {}", path), "paths are relative to the playbook");
-    return {};
-  }
-  if (size > kMaxTemplateBytes) {
-    reader.error(mark, fmt::format("{} has {} bytes; a template may have {}", path, size, kMaxTemplateBytes));
-    return {};
-  }
   Result<std::string> text = read_beside(draft, path);
   if (!text) {
-    reader.error(mark, fmt::format("cannot read {}", path), "may you read it?");
+    reader.error(mark, text.error().message, "paths are relative to the playbook");
+    return {};
+  }
+  if (text->size() > kMaxTemplateBytes) {
+    reader.error(mark, fmt::format("{} has {} bytes; a template may have {}", path, text->size(), kMaxTemplateBytes));
     return {};
   }
   return text_node(std::move(*text), path);

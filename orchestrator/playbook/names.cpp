@@ -77,9 +77,7 @@ class NameChecker {
     } else if (root == "vars") {
       check_variable(path, mark, must, place);
     } else if (root == "host") {
-      if (must && path.size() > 1 && !is_among(kHostKeys, path[1])) {
-        undefined(mark, "host.", path[1], kHostKeys, "variables of the host are under host.vars");
-      }
+      check_host(path, mark, must);
     } else if (root == "run") {
       if (must && path.size() > 1 && path[1] != "id") undefined(mark, "run.", path[1], {"id"});
     } else if (root == "item" || root == "index") {
@@ -91,6 +89,18 @@ class NameChecker {
     } else if (must) {
       check_root(root, mark);
     }
+  }
+
+  void check_host(const std::vector<std::string>& path, const SourceMark& mark, bool must) {
+    if (!must || path.size() < 2) return;
+    if (!is_among(kHostKeys, path[1])) {
+      undefined(mark, "host.", path[1], kHostKeys, "variables of the host are under host.vars");
+      return;
+    }
+    const auto& known = options_.inventory_variables;
+    if (path[1] != "vars" || path.size() < 3 || !known || known->count(path[2]) != 0) return;
+    undefined(mark, "host.vars.", path[2], {known->begin(), known->end()},
+              "the inventory gives it to none of the hosts");
   }
 
   void check_root(const std::string& root, const SourceMark& mark) {

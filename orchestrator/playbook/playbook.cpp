@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/playbook/document.hpp"
 
 namespace millwright {
 namespace {
+
+// Includes are YAML and templates are texts: neither is larger than what YamlLimits lets through.
+constexpr std::size_t kLargestBeside = YamlLimits().max_bytes;
 
 std::optional<Amount> read_amount(Reader& reader, const YamlNode& node, std::string_view what) {
   const Value value = node.to_value();
@@ -154,14 +156,9 @@ Result<std::string> read_beside(Draft& draft, const std::string& path) {
   if (const auto given = draft.options.files.find(path); given != draft.options.files.end()) {
     return read.emplace(path, given->second).first->second;
   }
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  // A folder opens without complaint and fails at the first read.
-  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  if (!in && !in.eof()) {
-    return fail(make_error(ErrorKind::io, "cannot read " + path).with_hint("does it exist, and may you read it?"));
-  }
-  return read.emplace(path, text.str()).first->second;
+  auto text = read_file(path, kLargestBeside);
+  if (!text) return fail(text.error());
+  return read.emplace(path, std::move(*text)).first->second;
 }
 
 int Amount::of(int total) const {

@@ -7,22 +7,11 @@
 #include <cmath>
 #include <limits>
 
+#include "orchestrator/base/value_size.hpp"
 #include "orchestrator/playbook/expression_node.hpp"
 
 namespace millwright {
 namespace {
-
-std::size_t weight(const Value& value) {
-  std::size_t total = sizeof(Value);
-  if (value.is_string()) {
-    total += value.get_ref<const std::string&>().size();
-  } else if (value.is_array()) {
-    for (const Value& item : value) total += weight(item);
-  } else if (value.is_object()) {
-    for (const auto& [key, item] : value.items()) total += key.size() + weight(item);
-  }
-  return total;
-}
 
 bool is_number(const Value& value) { return value.is_number() || value.is_boolean(); }
 
@@ -180,7 +169,7 @@ Value float_binary(std::string_view op, double a, double b) {
 
 Value repeat(const Value& what, std::int64_t times, Budget& budget) {
   if (times <= 0) return what.is_string() ? Value("") : Value::array();
-  const std::size_t one = weight(what);
+  const std::size_t one = value_size(what);
   if (static_cast<std::size_t>(times) > kMaxResultSize / one) budget.charge(kMaxResultSize + 1);
   budget.charge(one * static_cast<std::size_t>(times));
   if (what.is_string()) {
@@ -204,7 +193,7 @@ void Budget::charge(std::size_t size) {
   used_ += size;
 }
 
-void Budget::charge(const Value& value) { charge(weight(value)); }
+void Budget::charge(const Value& value) { charge(value_size(value)); }
 
 std::string_view type_name(const Value& value) {
   if (value.is_null()) return "none";
@@ -332,11 +321,11 @@ Value python_binary(std::string_view op, const Value& a, const Value& b, Budget&
     return left && right ? integer_binary(op, *left, *right) : float_binary(op, *as_number(a), *as_number(b));
   }
   if (op == "+" && a.is_string() && b.is_string()) {
-    budget.charge(weight(a) + weight(b));
+    budget.charge(value_size(a) + value_size(b));
     return a.get_ref<const std::string&>() + b.get_ref<const std::string&>();
   }
   if (op == "+" && a.is_array() && b.is_array()) {
-    budget.charge(weight(a) + weight(b));
+    budget.charge(value_size(a) + value_size(b));
     Value out = a;
     out.insert(out.end(), b.begin(), b.end());
     return out;

@@ -112,12 +112,14 @@ Value lock_schema() {
 Value step_schema(const StepRegistry& registry) {
   const Value text = {{"type", "string"}, {"minLength", 1}};
   const Value name = {{"type", "string"}, {"pattern", "^[A-Za-z_][A-Za-z0-9_-]*$"}};
+  Value id = name;
+  id["maxLength"] = 100;
   const Value retry = object_schema({{"times", {{"type", "integer"}, {"minimum", 0}}},
                                      {"delay", reference("duration")},
                                      {"backoff", {{"type", "number"}, {"minimum", 1}}}},
                                     {"times"});
   Value step = object_schema(
-      {{"id", described(name, "The name that other steps know it by.")},
+      {{"id", described(id, "The name that other steps know it by.")},
        {"name", described(text, "For people.")},
        {"uses", {{"enum", registry.names()}, {"description", "The step kind."}}},
        {"with", {{"description", "What the step kind takes."}}},

@@ -9,6 +9,9 @@
 namespace millwright {
 namespace {
 
+// With a run's number and an item's before and behind it, it is one name of a file system, of at most 255 bytes.
+constexpr std::size_t kLongestId = 100;
+
 const std::vector<std::string>& step_keys() {
   static const std::vector<std::string> keys = {"id",   "name",           "uses",     "with",       "needs",  "in",
                                                 "when", "foreach",        "register", "tags",       "retry",  "timeout",
@@ -162,6 +165,12 @@ void read_identity(Reader& reader, const YamlNode& node, StepDraft& step) {
   if (const YamlNode* id = node.find("id")) {
     step.id_mark = id->mark;
     step.decl.id = reader.name(*id, "id").value_or("");
+    if (step.decl.id.size() > kLongestId) {
+      reader.error(id->mark,
+                   fmt::format("the id has {} letters, and at most {} are taken", step.decl.id.size(), kLongestId),
+                   "folders on the nodes are named by it; a sentence for people goes into name:");
+      step.decl.id.clear();
+    }
   }
   if (const YamlNode* name = node.find("name")) step.decl.name = reader.word(*name, "'name'").value_or("");
   if (const YamlNode* in = node.find("in")) {

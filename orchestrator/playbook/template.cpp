@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/base/value_size.hpp"
 #include "orchestrator/playbook/expression_eval.hpp"
 #include "orchestrator/playbook/expression_lexer.hpp"
 #include "orchestrator/playbook/expression_parser.hpp"
@@ -260,6 +261,18 @@ Template Template::constant(Value value) {
   return out;
 }
 
+namespace {
+
+// Of one template, what it holds included: each expression alone may give as much as kMaxResultSize.
+Failure too_large(const SourceMark& mark) {
+  return fail(
+      make_error(ErrorKind::invalid, fmt::format("the value is too large: more than {} MiB", kMaxResultSize >> 20))
+          .at(mark)
+          .with_hint("does one variable hold another several times over?"));
+}
+
+}  // namespace
+
 bool Template::is_constant() const { return !root_ || root_->is_constant; }
 
 Result<Value> Template::render(const Scope& scope) const {
@@ -277,23 +290,30 @@ Result<Value> Template::render(const Scope& scope) const {
         Result<Value> value = root_->expressions[i].evaluate(scope);
         if (!value) return value;
         out += python_str(*value) + root_->literals[i + 1];
+        if (out.size() > kMaxResultSize) return too_large(mark_);
       }
       return Value(std::move(out));
     }
     case PartKind::sequence: {
       Value out = Value::array();
+      std::size_t size = 0;
       for (const Template& item : root_->items) {
         Result<Value> value = item.render(scope);
         if (!value) return value;
+        size += value_size(*value);
+        if (size > kMaxResultSize) return too_large(mark_);
         out.push_back(std::move(*value));
       }
       return out;
     }
     case PartKind::mapping: {
       Value out = Value::object();
+      std::size_t size = 0;
       for (const Part::Entry& entry : root_->entries) {
         Result<Value> value = entry.value.render(scope);
         if (!value) return value;
+        size += value_size(*value);
+        if (size > kMaxResultSize) return too_large(mark_);
         out[entry.key] = std::move(*value);
       }
       return out;

@@ -32,7 +32,8 @@ class Mapping {
     const auto failed = [&path](int code) {
       return fail(ErrorKind::io, fmt::format("cannot read {}: {}", path, std::strerror(code)));
     };
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // Not waiting: a pipe without a writer must not hold the call up before it is seen to be one.
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return failed(errno);
     struct stat info {};
     Mapping mapping;

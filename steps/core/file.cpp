@@ -30,8 +30,10 @@ Signature make_signature() {
       "It asks type, mode, owner and hash of the path, and changes only what differs. Files are written to a temporary "
       "name and renamed, so nobody sees half of one.\n\n"
       "Undo puts back exactly what was there: content, mode, owner, link target, a whole folder, or nothing. It "
-      "refuses "
-      "when somebody else changed the path in between.\n\n"
+      "refuses when somebody else changed the path in between, its mode or owner included. Attributes and access lists "
+      "come back where the node's cp and tar keep them, and so does a file with several names (hard links) where "
+      "undo's "
+      "folder is on the same file system.\n\n"
       "The plan shows a diff of text files that everybody may read; of private ones (mode without read for others) and "
       "of binary or large ones only sizes and hashes.";
   s.inputs = {
@@ -233,7 +235,7 @@ class Planner {
   Result<void> plan_file(bool touch) {
     const bool content = has_content(inputs_) && !touch;
     if (touch && state_.type != PathType::absent) return plan_attributes();
-    if (state_.type == PathType::file && !content) return plan_attributes();
+    if (!content && state_.type != PathType::absent) return attributes_of_what_is_there();
     if (state_.type == PathType::absent && !content && !touch) {
       return refuse(path_ + " does not exist", "give `content` or `source`, or state: touch for an empty file");
     }
@@ -242,7 +244,6 @@ class Planner {
     if (!wanted) return fail(wanted.error());
     if (state_.type == PathType::file && state_.sha256 == wanted->sha256) return plan_attributes();
     if (state_.type != PathType::absent && state_.type != PathType::file) {
-      if (!content) return plan_attributes();
       if (auto cleared = clear_place("file"); !cleared) return cleared;
     }
     if (state_.type == PathType::absent) {
@@ -252,6 +253,14 @@ class Planner {
     }
     write(*wanted);
     return {};
+  }
+
+  // `file` without content looks after mode and owner of a file or folder. Of a link that would be another path's.
+  Result<void> attributes_of_what_is_there() {
+    if (state_.type == PathType::file || state_.type == PathType::directory) return plan_attributes();
+    return refuse(fmt::format("{} is {}, not a file", path_, described()),
+                  state_.type == PathType::link ? "name the path it points to"
+                                                : "mode and owner are looked after of files and folders only");
   }
 
   void write(const Wanted& wanted) {
@@ -316,7 +325,10 @@ class Planner {
   }
 
   Result<void> plan_attributes() {
-    if (state_.type != PathType::file && state_.type != PathType::directory) return {};
+    if (state_.type != PathType::file && state_.type != PathType::directory) {
+      const bool nothing_more = wanted_.mode.empty() && wanted_.owner.empty() && wanted_.group.empty();
+      return nothing_more ? Result<void>() : attributes_of_what_is_there();
+    }
     const Attributes differ = differing();
     if (differ.mode.empty() && differ.owner.empty() && differ.group.empty()) return {};
     Attributes set = differ;
@@ -358,6 +370,15 @@ std::vector<Error> FileStep::check(const Inputs& inputs) const {
   }
   if (inputs.has("target") && !state.empty() && state != "link") {
     errors.push_back(core::input_error("target", "'target' is for state: link only", "a file is copied with `source`"));
+  }
+  for (const char* attribute : {"mode", "owner", "group"}) {
+    if (inputs.has(attribute) && (state == "link" || (state.empty() && inputs.has("target")))) {
+      errors.push_back(core::input_error(attribute, fmt::format("a link has no {} of its own", attribute),
+                                         "a step without `target` sets it on the path that the link points to"));
+    }
+  }
+  if (inputs.string_or("target", "").find('\n') != std::string::npos) {
+    errors.push_back(core::input_error("target", "the target of a link cannot hold a newline"));
   }
   if (inputs.has("source")) {
     const auto digest = core::digest_controller_file(inputs.string("source"));

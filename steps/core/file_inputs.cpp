@@ -10,6 +10,14 @@
 
 namespace millwright::core {
 
+namespace {
+
+// NAME_MAX and PATH_MAX of Linux, less what the temporary names beside a path add to it.
+constexpr std::size_t kLongestName = 225;
+constexpr std::size_t kLongestPath = 4000;
+
+}  // namespace
+
 InputSpec path_input() {
   return {.name = "path",
           .need = Need::required,
@@ -65,6 +73,13 @@ void check_path_input(const Inputs& inputs, std::vector<Error>& errors) {
     errors.push_back(input_error("path", "a path cannot hold a newline"));
   } else if (std::find(parts.begin(), parts.end(), "..") != parts.end()) {
     errors.push_back(input_error("path", fmt::format("'{}' goes up with ..", path), "write where it ends up"));
+  } else if (const auto longest = std::max_element(parts.begin(), parts.end(),
+                                                   [](const auto& a, const auto& b) { return a.size() < b.size(); });
+             longest->size() > kLongestName || path.size() > kLongestPath) {
+    errors.push_back(input_error(
+        "path", fmt::format("the path has {} bytes, and {} in its longest name", path.size(), longest->size()),
+        fmt::format("at most {} and {}: file systems take little more, and it gets a temporary name first",
+                    kLongestPath, kLongestName)));
   } else if (tidy_path(path).empty()) {
     errors.push_back(input_error("path", "the root of the file system is not for this step"));
   }

@@ -13,24 +13,35 @@ namespace millwright::core {
 
 namespace {
 
-// One line that says all that an undo has to compare. Links have no mode or owner worth keeping. All that stat says is
-// asked at once and left in mw_stat, since starting a program takes longer than most of them run; openssl takes a
-// quarter of sha256sum's time, which pays for large files.
+// One line that says all that an undo has to compare. Links have no mode or owner worth keeping; a target of several
+// lines, which no line can hold, is none of ours. All that stat says is asked at once and left in mw_stat, since
+// starting a program takes longer than most of them run; openssl takes a quarter of sha256sum's time, which pays for
+// large files.
 constexpr std::string_view kStateFunction = R"sh(mw_hash() {
   if [ "$1" -gt 4194304 ] && command -v openssl >/dev/null 2>&1; then openssl dgst -sha256 -r; else sha256sum; fi
 }
 mw_state() {
-  if [ -L "$1" ]; then printf 'link %s\n' "$(readlink "$1")"
+  if [ -L "$1" ]; then
+    mw_target=$(readlink "$1" && echo .) || return 1
+    mw_target=${mw_target%??}
+    case $mw_target in
+      *"
+"*) echo "other link to a name of several lines" ;;
+      *) printf 'link %s\n' "$mw_target" ;;
+    esac
   elif [ -d "$1" ] || [ -f "$1" ]; then
-    mw_stat=$(stat -c '%a %u %g / %s %U %G' "$1") || return 1
+    mw_stat=$(stat -c '%a %u %g / %h %s %U %G' "$1") || return 1
     if [ -d "$1" ]; then
       printf 'directory %s\n' "${mw_stat%% /*}"
       return 0
     fi
     mw_sum=${mw_stat##*/ }
+    mw_sum=${mw_sum#* }
     mw_sum=$(mw_hash "${mw_sum%% *}" <"$1") || return 1
     printf 'file %s %s\n' "${mw_stat%% /*}" "${mw_sum%% *}"
-  elif [ -e "$1" ]; then printf 'other %s\n' "$(stat -c '%F' "$1")"
+  elif [ -e "$1" ]; then
+    mw_kind=$(stat -c '%F' "$1") || return 1
+    printf 'other %s\n' "$mw_kind"
   else echo absent
   fi
 }
@@ -46,6 +57,47 @@ std::string save_script(std::string_view path, std::string_view keep) {
                      header(path), keep);
 }
 
+// The old content with all that belongs to it: mode, owner, times, and attributes and access lists where this cp knows
+// them. Of a file with several names the inode itself is held too: a copy would no longer be what the others name.
+constexpr std::string_view kKeepFile = R"sh(cp -a -- "$p" "$MW_SAVE/content"
+case ${mw_stat##*/ } in
+  "1 "*) ;;
+  *) ln -- "$p" "$MW_SAVE/inode" 2>/dev/null || : ;;
+esac
+)sh";
+
+constexpr std::string_view kRestoreFile = R"sh(mw_restore() {
+  if [ -f "$MW_SAVE/inode" ] && [ "$(mw_state "$MW_SAVE/inode")" = "$before" ] &&
+    ln -f -- "$MW_SAVE/inode" "$p.millwright-restoring" 2>/dev/null; then :
+  else
+    cp -a -- "$MW_SAVE/content" "$p.millwright-restoring"
+  fi
+  mv -f -- "$p.millwright-restoring" "$p"
+}
+)sh";
+
+// What GNU's tar has to be told and busybox's does not know.
+constexpr std::string_view kTarOptions = R"sh(x=
+case $(tar --version 2>/dev/null) in *GNU*) x="--acls --xattrs --xattrs-include=*" ;; esac
+)sh";
+
+// mw_is FIELD FORMAT VALUE...: whether what stat says of $p is what it was before, or one of the values.
+constexpr std::string_view kSame = R"sh(mw_is() {
+  mw_was=$(echo "$before" | cut -d ' ' -f "$1")
+  mw_has=$(stat -c "$2" -- "$p") || return 1
+  shift 2
+  for v in "$mw_was" "$@"; do
+    case " $mw_has " in *" $v "*) return 0 ;; esac
+  done
+  return 1
+}
+)sh";
+
+// The test that mode and owner are those of before or ours; empty parts may be anything.
+std::string attributes_same(const std::string& modes, const std::string& owner, const std::string& group) {
+  return fmt::format("mw_is 2 %a {} && mw_is 3 '%u %U' {} && mw_is 4 '%g %G' {}", modes, owner, group);
+}
+
 // `undone` makes undo harmless the second time, also when an earlier action of the same change was taken back since.
 constexpr std::string_view kUndoneBefore = "[ ! -e \"$MW_SAVE/undone\" ] || exit 0\n";
 constexpr std::string_view kUndoneNow = ": >\"$MW_SAVE/undone\"\n";
@@ -56,7 +108,7 @@ constexpr std::string_view kMoveAway = R"sh(mw_move_away() {
   n=0
   while [ -e "$MW_SAVE/forced.$n" ] || [ -L "$MW_SAVE/forced.$n" ]; do n=$((n + 1)); done
   mv -- "$1" "$MW_SAVE/forced.$n"
-  echo "$1 as someone else left it is kept as $MW_SAVE/forced.$n" >&2
+  printf '%s as someone else left it is kept as %s\n' "$1" "$MW_SAVE/forced.$n" >&2
 }
 )sh";
 
@@ -65,7 +117,7 @@ std::string undo_script(std::string_view path, std::string_view body) {
   out +=
       "mw_refuse() {\n"
       "  [ -z \"${MW_FORCE:-}\" ] || return 0\n"
-      "  echo \"$p $1, so it stays; what was there before is kept in $MW_SAVE\" >&2\n"
+      "  printf '%s %s, so it stays; what was there before is kept in %s\\n' \"$p\" \"$1\" \"$MW_SAVE\" >&2\n"
       "  exit 65\n"
       "}\n";
   out += kMoveAway;
@@ -78,13 +130,17 @@ std::string undo_script(std::string_view path, std::string_view body) {
   return out.append(body).append(kUndoneNow);
 }
 
+// With five digits and more chmod of the coreutils sets exactly this mode; with fewer it leaves the set-user and
+// set-group bits of folders as they are, and what was declared would not be there.
+std::string whole_mode(const std::string& mode) { return "0000" + mode; }
+
 std::string attribute_commands(const std::string& path, const Attributes& wanted) {
   const std::string quoted = shell_quote(path);
   std::string out;
   if (!wanted.owner.empty()) out += fmt::format("chown -- {} {}\n", shell_quote(wanted.owner), quoted);
   if (!wanted.group.empty()) out += fmt::format("chgrp -- {} {}\n", shell_quote(wanted.group), quoted);
   // Last, since changing the owner clears the set-user bit.
-  if (!wanted.mode.empty()) out += fmt::format("chmod -- {} {}\n", wanted.mode, quoted);
+  if (!wanted.mode.empty()) out += fmt::format("chmod -- {} {}\n", whole_mode(wanted.mode), quoted);
   return out;
 }
 
@@ -145,13 +201,14 @@ std::string path_state_script(std::string_view path, TreeSize tree) {
 if [ -L "$p" ]; then :
 elif [ -f "$p" ] || [ -d "$p" ]; then
   more=${mw_stat##*/ }
+  more=${more#* }
   names=${more#* }
   printf 'owner %s\ngroup %s\n' "${names%% *}" "${names#* }"
   if [ -f "$p" ]; then echo "size ${more%% *}"; fi
 elif [ ! -e "$p" ]; then
   d=${p%/*}
   while [ -n "$d" ] && [ ! -e "$d" ] && [ ! -L "$d" ]; do d=${d%/*}; done
-  if [ -d "${d:-/}" ]; then echo "ancestor folder ${d:-/}"; else echo "ancestor file $d"; fi
+  if [ -d "${d:-/}" ]; then printf 'ancestor folder %s\n' "${d:-/}"; else printf 'ancestor file %s\n' "$d"; fi
 fi
 )sh";
   if (tree == TreeSize::ask) {
@@ -228,21 +285,24 @@ Action write_action(const FilePlacement& file, const std::string& sha256, const 
   Action action;
   action.title = (fresh ? "create " : "write ") + file.path;
   action.files.push_back(file);
-  action.save = save_script(file.path, "if [ -f \"$p\" ]; then cp -p -- \"$p\" \"$MW_SAVE/content\"; fi\n");
-  action.undo = undo_script(file.path, fmt::format(R"sh(case $now in
-  "file "*" {}") ;;
+  action.save = save_script(file.path, fmt::format("if [ -f \"$p\" ]; then\n{}fi\n", kKeepFile));
+  std::string body(kSame);
+  body.append(kRestoreFile);
+  // Whose a new file is that nothing was said of: whoever places it, and in a set-group folder the folder's group.
+  const std::string same =
+      attributes_same(as_stat_prints(file.mode), file.owner.empty() ? "\"$(id -u)\"" : shell_quote(file.owner),
+                      file.group.empty() ? "\"$(stat -c %g -- \"$p\")\"" : shell_quote(file.group));
+  action.undo = undo_script(file.path, body + fmt::format(R"sh(case $now in
+  "file "*" {}") {{ {}; }} || mw_refuse "got another mode or owner from someone else since" ;;
   absent) mw_refuse "was removed by someone else since" ;;
   *) mw_refuse "was changed by someone else since"; mw_move_away "$p" ;;
 esac
 case $before in
   absent) rm -f -- "$p" ;;
-  *)
-    cp -p -- "$MW_SAVE/content" "$p.millwright-restoring"
-    mv -f -- "$p.millwright-restoring" "$p"
-    ;;
+  *) mw_restore ;;
 esac
 )sh",
-                                                   sha256));
+                                                          sha256, same));
   action.undo_title = (fresh ? "remove " : "restore the old ") + file.path;
   return action;
 }
@@ -260,18 +320,18 @@ Action attributes_action(const std::string& path, const Attributes& wanted, cons
   // chown clears the set-user and set-group bits: that, too, is a state that the action leaves when it ran half.
   std::string cleared = before.mode;
   if (cleared.size() == 4) cleared[0] = static_cast<char>('0' + ((cleared[0] - '0') & 1));
-  action.undo = undo_script(path, fmt::format(R"sh(kind=${{before%% *}}
+  const std::string same = attributes_same(as_stat_prints(own) + " " + as_stat_prints(cleared),
+                                           wanted.owner.empty() ? "" : shell_quote(wanted.owner),
+                                           wanted.group.empty() ? "" : shell_quote(wanted.group));
+  action.undo = undo_script(path, std::string(kSame) + fmt::format(R"sh(kind=${{before%% *}}
 [ "${{now%% *}}" = "$kind" ] || mw_refuse "is no $kind any more"
-mw_mode() {{ set -- $1; echo "$2"; }}
+{{ {}; }} || mw_refuse "got another mode or owner from someone else since"
+mw_mode() {{ set -- $1; echo "0000$2"; }}
 mw_owner() {{ set -- $1; echo "$3:$4"; }}
-case $(mw_mode "$now") in
-  "$(mw_mode "$before")" | {} | {}) ;;
-  *) mw_refuse "got another mode from someone else since" ;;
-esac
 chown -- "$(mw_owner "$before")" "$p"
 chmod -- "$(mw_mode "$before")" "$p"
 )sh",
-                                              as_stat_prints(own), as_stat_prints(cleared)));
+                                                                   same));
   action.undo_title =
       fmt::format("set mode {} and owner {}:{} of {} again", before.mode, before.owner, before.group, path);
   return action;
@@ -299,11 +359,11 @@ Action folder_action(const std::string& path, const Attributes& wanted) {
     continue
   fi
   if [ -L "$d" ] || [ ! -d "$d" ]; then
-    echo "$d is no folder any more: someone else replaced it, so it stays" >&2
+    printf '%s is no folder any more: someone else replaced it, so it stays\n' "$d" >&2
     exit 65
   fi
   rmdir -- "$d" 2>/dev/null || {
-    echo "the folder $d holds something that came later, so it stays" >&2
+    printf 'the folder %s holds something that came later, so it stays\n' "$d" >&2
     exit 65
   }
 done <"$MW_SAVE/made"
@@ -341,36 +401,34 @@ Action remove_action(const std::string& path, const PathState& before) {
   const std::string refuse_unless_absent =
       "[ \"$now\" = absent ] || { mw_refuse \"is something else by now\"; mw_move_away \"$p\"; }\n";
   if (tree) {
-    action.save = save_script(path, "tar -cpf \"$MW_SAVE/tree.tar\" -C \"$p\" .\n");
+    action.save = save_script(path, std::string(kTarOptions) + "tar -cp $x -f \"$MW_SAVE/tree.tar\" -C \"$p\" .\n");
     action.script = fmt::format(
         "p={}\n"
         "while read -r _ mounted _; do\n"
         "  case $mounted in\n"
-        "    \"$p\" | \"$p\"/*) echo \"a file system is mounted at $mounted: unmount it first\" >&2; exit 65 ;;\n"
+        "    \"$p\" | \"$p\"/*) printf 'a file system is mounted at %s: unmount it first\\n' \"$mounted\" >&2; exit 65 "
+        ";;\n"
         "  esac\n"
         "done </proc/self/mounts\n"
         "rm -rf -- \"$p.millwright-removing\"\n"
         "mv -- \"$p\" \"$p.millwright-removing\"\n"
         "rm -rf -- \"$p.millwright-removing\"\n",
         shell_quote(path));
-    action.undo = undo_script(path, refuse_unless_absent +
+    action.undo = undo_script(path, refuse_unless_absent + std::string(kTarOptions) +
                                         "rm -rf -- \"$p.millwright-restoring\"\n"
                                         "mkdir -- \"$p.millwright-restoring\"\n"
-                                        "tar -xpf \"$MW_SAVE/tree.tar\" -C \"$p.millwright-restoring\"\n"
+                                        "tar -xp $x -f \"$MW_SAVE/tree.tar\" -C \"$p.millwright-restoring\"\n"
                                         "mv -- \"$p.millwright-restoring\" \"$p\"\n"
                                         // What kept it from being removed keeps it still; the folder is back anyway.
                                         "rm -rf -- \"$p.millwright-removing\" ||\n"
-                                        "  echo \"$p.millwright-removing could not be removed\" >&2\n");
+                                        "  printf '%s could not be removed\\n' \"$p.millwright-removing\" >&2\n");
     return action;
   }
-  action.save = save_script(path, before.type == PathType::file ? "cp -p -- \"$p\" \"$MW_SAVE/content\"\n" : "");
+  action.save = save_script(path, before.type == PathType::file ? kKeepFile : "");
   action.script = fmt::format("rm -f -- {}\n", shell_quote(path));
-  action.undo = undo_script(path, refuse_unless_absent + R"sh(case $before in
+  action.undo = undo_script(path, refuse_unless_absent + std::string(kRestoreFile) + R"sh(case $before in
   "link "*) ln -s -- "${before#link }" "$p" ;;
-  *)
-    cp -p -- "$MW_SAVE/content" "$p.millwright-restoring"
-    mv -f -- "$p.millwright-restoring" "$p"
-    ;;
+  *) mw_restore ;;
 esac
 )sh");
   return action;

@@ -207,8 +207,21 @@ class Watch {
     request.total_timeout = std::chrono::seconds(10);
     request.max_body = 64 * 1024;
     const auto response = context_.http().send(request);
-    if (!response) return Look{false, response.error().message};
+    if (!response) return Look{false, seen_from_node(response.error(), *url)};
     return judge(response->status);
+  }
+
+  // What was asked is the tunnel's end here; what is meant is the address there. A tunnel takes every connection, and
+  // drops it when nothing takes it on the other side.
+  std::string seen_from_node(const Error& error, const Url& url) const {
+    const std::string there = fmt::format("{}:{}", url.host, url.port);
+    const std::string here = tunnel_->base_url().substr(std::string_view("http://").size());
+    for (const char* dropped : {"Empty reply", "reset by peer", "Recv failure", "Send failure"}) {
+      if (error.message.find(dropped) != std::string::npos) return "nothing answers at " + there;
+    }
+    const std::size_t colon = here.rfind(':');
+    const std::string spelt = here.substr(0, colon) + " port " + here.substr(colon + 1);
+    return replace_all(replace_all(error.message, here, there), spelt, fmt::format("{} port {}", url.host, url.port));
   }
 
   StepContext& context_;

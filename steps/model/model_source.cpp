@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <regex>
@@ -92,6 +93,11 @@ Result<ModelSource> model_source(const Inputs& inputs, const std::string& sha256
 }
 
 Result<std::string> hash_file(const std::string& path) {
+  std::error_code failed;
+  if (std::filesystem::exists(path, failed) && !std::filesystem::is_regular_file(path, failed)) {
+    return fail(make_error(ErrorKind::io, "cannot read " + path + ": it is no regular file")
+                    .with_hint("name the model's file"));
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(ErrorKind::io, "cannot read " + path);
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);

@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)inventory->variables(host);
     (void)inventory->target(host);
   }
-  // A regular expression (~...) is the user's own and may take as long as it likes.
-  if (text.find('~') == std::string_view::npos) (void)inventory->match(std::string(text.substr(0, 64)));
+  const std::string pattern(text.substr(0, 64));
+  if (!millwright::fuzz::mentions(pattern, "@")) (void)inventory->match(pattern);  // @FILE reads another file
+  (void)inventory->match("~" + pattern.substr(0, pattern.find_first_of(",:@ ")));
   return 0;
 }

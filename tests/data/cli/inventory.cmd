@@ -9,3 +9,6 @@ millwright inventory -i hosts.yml --host gpu
 millwright inventory -i nowhere.yml
 millwright inventory -i ../inventories/broken/undefined-groups.ini -i ../inventories/broken/misspelt.ini
 millwright inventory
+millwright inventory -i hosts.yml -l '~gpu(?!1|$)'
+millwright inventory -i hosts.yml -l @/dev/zero
+millwright inventory -i /dev/zero

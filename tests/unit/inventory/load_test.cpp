@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "inventory/inventory.hpp"
 #include "orchestrator/base/redact.hpp"
@@ -141,8 +142,34 @@ TEST(Load, HostListAndNothing) {
   EXPECT_EQ(list.hosts(), (Names{"one", "two"}));
   EXPECT_EQ(list.target("two")->port, 2222);
   const Inventory nothing = *Inventory::load_all({});
-  EXPECT_EQ(nothing.hosts(), Names{"localhost"});
+  EXPECT_EQ(nothing.hosts(), Names{});
+  EXPECT_FALSE(nothing.match("all"));
+  EXPECT_EQ(nothing.match("localhost").value_or(Names{}), Names{"localhost"});
   EXPECT_EQ(nothing.target("localhost")->via, Via::local);
+}
+
+TEST(Load, NamesOfVariablesWithoutTheirSecrets) {
+  const TemporaryFolder folder;
+  const Inventory inventory = loaded(
+      folder.write("hosts.yml", "all: {hosts: {h: {a: !secret 'env:MILLWRIGHT_NOT_SET', b: 1}}, vars: {c: 2}}\n"));
+  EXPECT_EQ(inventory.variable_names("h"), (std::set<std::string>{"a", "b", "c"}));
+  EXPECT_TRUE(inventory.variable_names("other").count("c") == 1);  // what `all` gives
+}
+
+TEST(Load, OnlyRegularFilesAreRead) {
+  const TemporaryFolder folder;
+  const std::string hosts = folder.write("hosts.yml", "all: {hosts: {h: }}\n");
+  ASSERT_EQ(::mkfifo((folder.path() + "/pipe").c_str(), 0600), 0);
+  for (const std::string& source : {std::string("/dev/zero"), folder.path() + "/pipe"}) {
+    const auto inventory = Inventory::load(source);
+    ASSERT_FALSE(inventory) << source;
+    EXPECT_NE(inventory.error().front().message.find("cannot read " + source + ": it is a"), std::string::npos);
+  }
+  std::filesystem::create_directories(folder.path() + "/host_vars");
+  ASSERT_EQ(::mkfifo((folder.path() + "/host_vars/h.yml").c_str(), 0600), 0);
+  const auto inventory = Inventory::load(hosts);
+  ASSERT_FALSE(inventory);
+  EXPECT_NE(inventory.error().front().message.find("host_vars/h.yml: it is a pipe"), std::string::npos);
 }
 
 TEST(Load, LaterSourcesWin) {

@@ -49,6 +49,34 @@ TEST_F(Patterns, AsAnsibleReadsThem) {
 TEST_F(Patterns, FileOfPatterns) {
   EXPECT_EQ(match("@" + folder_.write("limit", "web1\n\ndb\n")), (Names{"web1", "db1", "db2", "web4"}));
   EXPECT_NE(error("@/nonexistent").message.find("cannot read"), std::string::npos);
+  EXPECT_NE(error("@/dev/zero").message.find("it is a device"), std::string::npos);
+  EXPECT_NE(error("@" + folder_.write("none", "\n \n")).message.find("there is no host pattern"), std::string::npos);
+}
+
+// As Python's re.match, which Ansible asks.
+TEST_F(Patterns, RegularExpressions) {
+  EXPECT_EQ(match("~web"), (Names{"web1", "web2", "web3", "web4"}));
+  EXPECT_EQ(match("~eb1,lone"), Names{"lone"});  // from the start
+  EXPECT_EQ(match("~web(?!1|$)"), (Names{"web2", "web3", "web4"}));
+  EXPECT_EQ(match("~(?i)WEB1$"), Names{"web1"});
+  EXPECT_EQ(match("~(?P<kind>db)\\d$"), (Names{"db1", "db2"}));
+  EXPECT_EQ(match("~.*ne$"), (Names{"lone"}));
+}
+
+TEST_F(Patterns, RegularExpressionsEnd) {
+  const Inventory inventory = *Inventory::load(folder_.write("long.ini", std::string(60, 'a') + "b\n"));
+  const auto found = inventory.match("~(a+)+$");
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("cannot be decided"), std::string::npos) << found.error().message;
+  // Deeply nested, and long: neither may take the stack.
+  EXPECT_NE(error("~" + std::string(400, '(') + "a" + std::string(400, ')')).message.find("no regular expression"),
+            std::string::npos);
+  EXPECT_NE(error("~" + std::string(2000, 'a')).message.find("too long"), std::string::npos);
+  const Inventory long_name = *Inventory::load(folder_.write("longer.ini", std::string(100'000, 'a') + "\n"));
+  const auto ended = long_name.match("~(a|b)*$");
+  if (!ended) {
+    EXPECT_NE(ended.error().message.find("cannot be decided"), std::string::npos) << ended.error().message;
+  }
 }
 
 TEST_F(Patterns, MatchingNothingIsAnError) {

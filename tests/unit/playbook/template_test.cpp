@@ -81,6 +81,14 @@ TEST(Template, SecretsComeFromTheScope) {
   EXPECT_FALSE(compiled->render(ObjectScope(Value::object())));
 }
 
+TEST(Template, GrowsOnlySoFar) {
+  const Value values = {{"s", std::string(9u << 20, 'x')}};
+  EXPECT_EQ(rendered("a: '{{ s }}{{ s }}'", values), "1:4+16 the value is too large: more than 16 MiB");
+  EXPECT_EQ(rendered("['{{ s }}', '{{ s }}']", values), "1:1+1 the value is too large: more than 16 MiB");
+  EXPECT_EQ(rendered("{a: '{{ s }}', b: ['{{ s }}']}", values), "1:1+1 the value is too large: more than 16 MiB");
+  EXPECT_EQ(rendered("['{{ s }}', 1]", values).size(), (9u << 20) + 6);
+}
+
 TEST(Template, EntriesKeysAndConstantParts) {
   const auto compiled = compile("a: 1\nb: '{{ inputs.x }}'\nc: {d: '{{ y }}', e: 2}");
   ASSERT_TRUE(compiled);

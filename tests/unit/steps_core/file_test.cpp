@@ -1,8 +1,11 @@
 #include "steps/core/file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
 #include "orchestrator/base/text.hpp"
@@ -168,6 +171,129 @@ TEST_F(FileTest, UndoRefusesWhatSomeoneElseChangedSince) {
   EXPECT_EQ(shell_.undo(mode), std::vector<int>{kUndoRefused});
 }
 
+// Mode and owner are part of what somebody else may have changed, of files with new content too.
+TEST_F(FileTest, UndoRefusesAnotherModeOrOwner) {
+  shell_.write("f", "old\n", 0640);
+  const auto written = shell_.apply(kFile, inputs_of(kFile, {{"path", at("f")}, {"content", "new\n"}}));
+  fs::permissions(at("f"), static_cast<fs::perms>(0600));
+  const Answer said = shell_.undo(written.change.actions[0], written.save_dirs[0]);
+  EXPECT_EQ(said.exit_code, kUndoRefused);
+  EXPECT_NE(said.err.find("got another mode or owner from someone else since"), std::string::npos) << said.err;
+  EXPECT_EQ(shell_.read("f"), "new\n");
+  const Answer forced = shell_.run("MW_FORCE=1\n" + written.change.actions[0].undo, "-eu", written.save_dirs[0]);
+  EXPECT_EQ(forced.exit_code, 0) << forced.err;
+  EXPECT_EQ(shell_.read("f"), "old\n");
+  EXPECT_NE(shell_.tree()["f"].find("file 640 "), std::string::npos) << shell_.tree()["f"];
+
+  const auto fresh = shell_.apply(kFile, inputs_of(kFile, {{"path", at("new")}, {"content", "x"}, {"mode", "0644"}}));
+  fs::permissions(at("new"), static_cast<fs::perms>(0755));
+  EXPECT_EQ(shell_.undo(fresh), std::vector<int>{kUndoRefused});
+  if (::geteuid() != 0) GTEST_SKIP() << "changing owners needs root";
+  fs::permissions(at("new"), static_cast<fs::perms>(0644));
+  ASSERT_EQ(::chown(at("new").c_str(), 1, 0), 0);
+  EXPECT_EQ(shell_.undo(fresh), std::vector<int>{kUndoRefused});
+  ASSERT_EQ(::chown(at("new").c_str(), 0, 0), 0);
+  EXPECT_EQ(shell_.undo(fresh), std::vector<int>{0});
+  shell_.write("g", "x");
+  const auto owned = shell_.apply(kFile, inputs_of(kFile, {{"path", at("g")}, {"owner", "daemon"}}));
+  ASSERT_EQ(::chown(at("g").c_str(), 2, 0), 0);
+  EXPECT_EQ(shell_.undo(owned), std::vector<int>{kUndoRefused});
+}
+
+std::string attribute(const std::string& path) {
+  std::array<char, 64> value{};
+  const ssize_t size = ::getxattr(path.c_str(), "user.millwright", value.data(), value.size());
+  return size < 0 ? "none" : std::string(value.data(), static_cast<std::size_t>(size));
+}
+
+TEST_F(FileTest, UndoBringsAttributesAndOtherNamesBack) {
+  shell_.write("f", "old\n");
+  shell_.write("d/x", "X");
+  for (const std::string& path : {at("f"), at("d/x"), at("d")}) {
+    if (::setxattr(path.c_str(), "user.millwright", path.data(), path.size(), 0) != 0) {
+      GTEST_SKIP() << "this file system keeps no attributes";
+    }
+  }
+  fs::create_hard_link(at("f"), at("other"));
+  const auto written = shell_.apply(kFile, inputs_of(kFile, {{"path", at("f")}, {"content", "new\n"}}));
+  EXPECT_FALSE(fs::equivalent(at("f"), at("other")));
+  EXPECT_EQ(shell_.undo(written), std::vector<int>{0});
+  EXPECT_TRUE(fs::equivalent(at("f"), at("other")));
+  EXPECT_EQ(attribute(at("f")), at("f"));
+
+  fs::remove(at("other"));
+  const auto removed = shell_.apply(kFile, inputs_of(kFile, {{"path", at("f")}, {"state", "absent"}}));
+  EXPECT_EQ(shell_.undo(removed), std::vector<int>{0});
+  EXPECT_EQ(attribute(at("f")), at("f"));
+  const auto folder = shell_.apply(kFile, inputs_of(kFile, {{"path", at("d")}, {"state", "absent"}}));
+  EXPECT_EQ(shell_.undo(folder), std::vector<int>{0});
+  EXPECT_EQ(attribute(at("d/x")), at("d/x"));
+  EXPECT_EQ(attribute(at("d")), at("d"));
+}
+
+// One of the names was written to meanwhile: what is put back is what was there, not what that name holds now.
+TEST_F(FileTest, AnotherNameThatChangedIsNotPutBack) {
+  shell_.write("f", "old\n");
+  fs::create_hard_link(at("f"), at("other"));
+  const auto written = shell_.apply(kFile, inputs_of(kFile, {{"path", at("f")}, {"content", "new\n"}}));
+  shell_.write("other", "theirs\n");
+  EXPECT_EQ(shell_.undo(written), std::vector<int>{0});
+  EXPECT_EQ(shell_.read("f"), "old\n");
+  EXPECT_EQ(shell_.read("other"), "theirs\n");
+}
+
+// chmod of the coreutils leaves set-group bits of folders alone when it is given fewer than five digits.
+TEST_F(FileTest, TheModeOfAFolderIsWhatIsDeclared) {
+  fs::create_directory(at("d"));
+  for (const int mode : {02755, 06775, 03777}) {
+    ASSERT_EQ(::chmod(at("d").c_str(), static_cast<mode_t>(mode)), 0);
+    shell_.expect_contract(kFile, {{"path", at("d")}, {"state", "directory"}, {"mode", "0755"}});
+    shell_.expect_contract(kFile, {{"path", at("d")}, {"state", "directory"}, {"mode", "2750"}});
+  }
+  ASSERT_EQ(::chmod(at("d").c_str(), 02755), 0);  // what is made in it inherits the bit
+  shell_.expect_contract(kFile, {{"path", at("d/e")}, {"state", "directory"}, {"mode", "0700"}});
+  shell_.apply(kFile, inputs_of(kFile, {{"path", at("d/e")}, {"state", "directory"}, {"mode", "0700"}}));
+  EXPECT_NE(shell_.tree()["d/e"].find("directory 700 "), std::string::npos) << shell_.tree()["d/e"];
+}
+
+TEST_F(FileTest, ModeAndOwnerOfWhatIsNoFileAreRefused) {
+  shell_.write("f", "x");
+  fs::create_symlink("f", at("l"));
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+  for (const Value& given : {Value{{"path", at("l")}, {"mode", "0600"}}, Value{{"path", at("l")}},
+                             Value{{"path", at("l")}, {"state", "touch"}, {"owner", "root"}},
+                             Value{{"path", at("pipe")}, {"mode", "0644"}}}) {
+    const auto refused = plan(given);
+    ASSERT_FALSE(refused) << given;
+    EXPECT_EQ(refused.error().kind, ErrorKind::refused);
+    EXPECT_NE(refused.error().message.find(", not a file"), std::string::npos) << refused.error().message;
+    EXPECT_FALSE(refused.error().hint.empty());
+  }
+  EXPECT_TRUE(plan({{"path", at("l")}, {"state", "touch"}})->empty());
+  EXPECT_THROW(inputs_of(kFile, {{"path", at("l")}, {"target", "f"}, {"mode", "0600"}}), std::runtime_error);
+}
+
+TEST_F(FileTest, NamesThatLookLikeEscapes) {
+  for (const std::string name : {"a\\nb", "tab\\t", "%s", "-n", "back\\"}) {
+    SCOPED_TRACE(name);
+    shell_.expect_contract(kFile, {{"path", at("in/" + name + "/f")}, {"content", "x"}, {"parents", true}});
+    shell_.expect_contract(kFile, {{"path", at(name)}, {"target", name}});
+    shell_.expect_contract(kFile, {{"path", at("in/" + name)}, {"state", "directory"}});
+    shell_.write(name, "old");
+    shell_.expect_contract(kFile, {{"path", at(name)}, {"content", "new"}});
+    shell_.expect_contract(kFile, {{"path", at(name)}, {"state", "absent"}});
+  }
+}
+
+TEST_F(FileTest, ALinkToANameOfSeveralLinesIsLeftAlone) {
+  fs::create_symlink("a\nb", at("l"));
+  const auto refused = plan({{"path", at("l")}, {"target", "a"}, {"force", true}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, at("l") + " is a link to a name of several lines, not a link");
+  fs::create_symlink("a\n", at("m"));
+  EXPECT_FALSE(plan({{"path", at("m")}, {"target", "a"}}));
+}
+
 TEST_F(FileTest, UndoOfARemovalThatStoppedHalfway) {
   shell_.write("d/x", "X");
   shell_.write("d/y/z", "Z");
@@ -227,7 +353,9 @@ TEST_F(FileTest, MistakesAreFoundBeforeAnythingIsContacted) {
         Value{{"path", "/a"}, {"content", "x"}, {"source", "/etc/passwd"}},
         Value{{"path", "/a"}, {"source", "/does/not/exist"}}, Value{{"path", "/a"}, {"mode", "u+x"}},
         Value{{"path", "/a"}, {"state", "directory"}, {"content", "x"}},
-        Value{{"path", "/a"}, {"state", "file"}, {"target", "x"}}}) {
+        Value{{"path", "/a"}, {"state", "file"}, {"target", "x"}}, Value{{"path", "/a"}, {"target", "x\ny"}},
+        Value{{"path", "/a/" + std::string(250, 'x')}, {"content", "x"}},
+        Value{{"path", replace_all(std::string(1500, '/'), "/", "/abc")}, {"content", "x"}}}) {
     EXPECT_THROW(inputs_of(kFile, given), std::runtime_error) << given;
   }
   const auto unknown = check_inputs(kFile.signature(), {{"dest", "/a"}, {"src", "/b"}});

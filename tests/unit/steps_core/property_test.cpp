@@ -58,7 +58,8 @@ Value random_file_inputs(RealShell& shell, Dice& dice) {
   given["state"] = state;
   if (state == "file") given["content"] = dice.pick<std::string>({"", "one\n", "two\nlines\n", "it's $x `y`"});
   if (state == "link") given["target"] = dice.pick<std::string>({"nowhere", "b c", "/etc"});
-  if (state != "link" && state != "absent" && dice.yes())
+  const bool mode_of_another = state == "touch" && fs::is_symlink(shell.path(name));  // is refused
+  if (state != "link" && state != "absent" && !mode_of_another && dice.yes())
     given["mode"] = dice.pick<std::string>({"0600", "0755", "0711"});
   return given;
 }

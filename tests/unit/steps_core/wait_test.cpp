@@ -121,6 +121,21 @@ TEST(Wait, ForAnHttpAddressThroughATunnel) {
   EXPECT_EQ(context.said.size(), 2u);
 }
 
+// The door of the tunnel on this machine is nobody's business.
+TEST(Wait, NamesTheAddressThatIsMeantAndNotTheTunnel) {
+  for (const std::string said :
+       {"cannot connect to http://127.0.0.1:43121/x: Failed to connect to 127.0.0.1 port 43121",
+        "no HTTP answer from http://127.0.0.1:43121/x: Empty reply from server"}) {
+    FakeContext context(inputs_of(kWait, {{"url", "http://10.0.0.7:8080/x"}, {"timeout", "1s"}}));
+    context.web.on_send = [&](const HttpRequest&) -> Result<HttpResponse> { return fail(ErrorKind::connect, said); };
+    const auto late = kWait.run(context);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().message.find("43121"), std::string::npos) << late.error().message;
+    EXPECT_NE(late.error().message.find("10.0.0.7:8080"), std::string::npos) << late.error().message;
+    for (const std::string& line : context.said) EXPECT_EQ(line.find("43121"), std::string::npos) << line;
+  }
+}
+
 TEST(Wait, ForAnHttpsAddressTheNodeItselfAsks) {
   FakeContext context(inputs_of(kWait, {{"url", "https://example.test/"}, {"timeout", "1s"}}));
   context.machine.on_run = [](const std::string&) -> Result<Answer> {
