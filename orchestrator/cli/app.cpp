@@ -20,6 +20,7 @@ void add_verbs(CLI::App& app, Session& session) {
   add_drift(app, session);
   add_verify(app, session);
   add_smoke(app, session);
+  add_fit(app, session);
   add_doctor(app, session);
   add_lint(app, session);
   add_graph(app, session);

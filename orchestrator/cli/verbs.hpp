@@ -22,6 +22,7 @@ void add_lint(CLI::App& app, Session& session);
 void add_schema(CLI::App& app, Session& session);
 void add_steps(CLI::App& app, Session& session);
 void add_smoke(CLI::App& app, Session& session);
+void add_fit(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);

@@ -23,6 +23,9 @@ LAYERS = {
     "transport": {"base", "step_contract"},
     "playbook": {"base", "graph", "step_contract"},
     "inventory": {"base", "transport"},
+    # Pure arithmetic that both the server step and the command line use.
+    "planner": {"base"},
+    "steps_server": STEPS | {"planner"},
     "report": {"base", "journal"},
     "engine": {"base", "playbook", "graph", "transport", "journal", "inventory", "report", "step_contract"},
 }
@@ -42,7 +45,7 @@ class Library:
 def libraries(root):
     """Library objects by folder, from the millwright_library calls."""
     found = {}
-    for cmake in sorted(root.glob("*/CMakeLists.txt")) + sorted(root.glob("*/*/CMakeLists.txt")):
+    for cmake in [path for depth in ("*", "*/*", "steps/*/*") for path in sorted(root.glob(depth + "/CMakeLists.txt"))]:
         for call in re.findall(r"^millwright_library\(([^)]*)\)", cmake.read_text(), re.M):
             words, lists, into = call.split(), {"DEPS": [], "PRIVATE": []}, None
             for word in words[1:]:

@@ -1,0 +1,180 @@
+// fit: will this model fit on these GPUs with this engine, and with which flags? Also read from the log of a start.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "orchestrator/base/knowledge.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/cli/options.hpp"
+#include "orchestrator/cli/play.hpp"
+#include "orchestrator/cli/verbs.hpp"
+#include "orchestrator/engine/engine.hpp"
+#include "orchestrator/transport/connection.hpp"
+#include "steps/server/planner/render.hpp"
+
+namespace millwright {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string gpus;
+  std::string engine;
+  std::vector<std::string> set;
+  std::vector<std::string> given;
+  int context = 0;
+  int concurrency = 0;
+  InventoryOptions inventory;
+};
+
+constexpr int kDoesNotFit = static_cast<int>(ExitCode::failed);
+constexpr int kUnreachable = static_cast<int>(ExitCode::unreachable);
+
+// The GPUs of a host of the inventory, asked over its connection.
+Result<std::vector<planner::Gpu>> gpus_of_host(const Session& session, const Options& options,
+                                               const Knowledge& knowledge, const std::string& name) {
+  const auto inventory = load_inventory(session, options.inventory);
+  if (!inventory) return fail(inventory.error().front());
+  const auto names = inventory->match(name);
+  if (!names) return fail(names.error());
+  if (names->size() != 1)
+    return fail(make_error(ErrorKind::usage, fmt::format("'{}' is {} hosts", name, names->size()))
+                    .with_hint("name one host of the inventory (-i)"));
+  const auto host = play_host(*inventory, names->front());
+  if (!host) return fail(host.error());
+  const std::unique_ptr<Connector> connector = session.wiring.make_connector(*session.wiring.clock);
+  auto connection = connector->connect(host->target);
+  if (!connection) return fail(wrap(connection.error(), "connecting to " + name));
+  Command command;
+  command.script = planner::gpu_question();
+  const auto answer = (*connection)->run(command);
+  if (!answer) return fail(wrap(answer.error(), "asking " + name + " for its GPUs"));
+  if (answer->exit_code != 0)
+    return fail(make_error(ErrorKind::refused,
+                           fmt::format("{} cannot say which GPUs it has: {}", name, trim(answer->err + answer->out)))
+                    .with_hint("nvidia-smi must work there; or name the GPUs: --gpus 2xA6000"));
+  return planner::parse_gpu_answer(knowledge, answer->out);
+}
+
+Result<std::vector<planner::Gpu>> gpus_of(const Session& session, const Options& options, const Knowledge& knowledge) {
+  constexpr std::string_view host = "host:";
+  if (starts_with(options.gpus, host))
+    return gpus_of_host(session, options, knowledge, options.gpus.substr(host.size()));
+  return planner::parse_gpu_spec(knowledge, options.gpus);
+}
+
+Result<planner::Model> model_of(const Options& options, const Knowledge& knowledge, const std::string& engine) {
+  std::error_code failure;
+  if (std::filesystem::exists(options.model, failure) || ends_with(options.model, ".gguf") ||
+      starts_with(options.model, ".") || starts_with(options.model, "/"))
+    return planner::read_model(options.model, engine == "llama.cpp");
+  return planner::known_model(knowledge, options.model);
+}
+
+Result<planner::Given> given_of(const std::vector<std::string>& terms) {
+  planner::Given out;
+  for (const std::string& term : terms) {
+    const std::size_t equals = term.find('=');
+    if (equals == std::string::npos)
+      return fail(make_error(ErrorKind::usage, fmt::format("'{}' has no value", term))
+                      .with_hint("as in --given weights_gib=14.99"));
+    if (auto set = out.set(term.substr(0, equals), term.substr(equals + 1)); !set) return fail(set.error());
+  }
+  return out;
+}
+
+Result<void> check_counts(const Options& options) {
+  if (options.context < 0 || options.concurrency < 0)
+    return fail(make_error(ErrorKind::usage, "a context and a number of requests are not below zero")
+                    .with_hint("leave the option out for the engine's own"));
+  return {};
+}
+
+struct Question {
+  planner::Query query;
+  planner::GivenFlags flags;
+  planner::FlagTable table;
+};
+
+Result<Question> question_of(const Session& session, const Options& options, const Knowledge& knowledge) {
+  if (auto checked = check_counts(options); !checked) return fail(checked.error());
+  const std::size_t at = options.engine.find('@');
+  auto facts = planner::engine_facts(knowledge, options.engine.substr(0, at),
+                                     at == std::string::npos ? "" : options.engine.substr(at + 1));
+  if (!facts) return fail(facts.error());
+  auto table = planner::FlagTable::load(knowledge, facts->engine(), facts->version());
+  if (!table) return fail(table.error());
+  auto flags = planner::read_flags(*table, *facts, options.set);
+  if (!flags) return fail(flags.error());
+  const auto given = given_of(options.given);
+  if (!given) return fail(given.error());
+  auto model = model_of(options, knowledge, facts->engine());
+  if (!model) return fail(model.error());
+  auto gpus = gpus_of(session, options, knowledge);
+  if (!gpus) return fail(gpus.error());
+  planner::Query query{std::move(*model), std::move(*facts), std::move(*gpus), flags->set, *given, {}, {}};
+  if (options.context > 0) query.context = options.context;
+  if (options.concurrency > 0) query.concurrency = options.concurrency;
+  return Question{std::move(query), std::move(*flags), std::move(*table)};
+}
+
+int run(const Session& session, const Options& options) {
+  const auto knowledge = load_knowledge(knowledge_folders());
+  if (!knowledge) return session.refuse(knowledge.error());
+  if (options.model.empty() || options.gpus.empty() || options.engine.empty())
+    return session.refuse(make_error(ErrorKind::usage, "fit needs a model, --gpus and --engine")
+                              .with_hint("millwright fit --help shows examples"));
+  const auto question = question_of(session, options, *knowledge);
+  if (!question) {
+    const bool contacted = question.error().kind == ErrorKind::connect || question.error().kind == ErrorKind::auth ||
+                           question.error().kind == ErrorKind::host_key;
+    if (!contacted) return session.refuse(question.error());
+    session.fail_with(question.error());
+    return kUnreachable;
+  }
+  const planner::Plan plan = planner::make_plan(*knowledge, question->query, question->flags, question->table);
+  session.console.out(session.common.json
+                          ? planner::to_json(plan, question->query, options.model)
+                                    .dump(2, ' ', false, Value::error_handler_t::replace) +
+                                "\n"
+                          : planner::as_text(plan, question->query, options.model, session.console.columns));
+  return plan.decision == planner::Decision::does_not_fit ? kDoesNotFit : kDone;
+}
+
+}  // namespace
+
+void add_fit(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("fit", "Does a model fit on GPUs, and with which flags?");
+  verb->add_option("model", options->model, "Folder with config.json, a GGUF file, or a known name")
+      ->type_name("MODEL");
+  verb->add_option("-g,--gpus", options->gpus, "2xA6000, 8x80GiB, rtx-3090:23.6GiB*2, or host:NAME to ask one")
+      ->type_name("SPEC");
+  verb->add_option("-E,--engine", options->engine,
+                   "sglang, vllm or llama.cpp, with @VERSION (default: the newest known)")
+      ->type_name("NAME[@VERSION]");
+  verb->add_option("--set", options->set, "A flag as the engine spells it, without dashes; repeatable")
+      ->type_name("FLAG[=VALUE]")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--given", options->given,
+                   "A measured term in GiB: weights_gib, pre_gib, post_gib, kv_pool_gib, activation_gib, "
+                   "non_torch_gib, graphs_gib")
+      ->type_name("TERM=GIB")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--context", options->context, "Longest request, in tokens")->type_name("N");
+  verb->add_option("--concurrency", options->concurrency, "Requests at once")->type_name("N");
+  add_inventory_options(*verb, options->inventory);
+  add_common_options(*verb, session.common);
+  verb->footer(
+      "\nExit codes: 0 fits, or worth a try; 1 usage; 2 does not fit; 4 host not reached\n"
+      "\nExamples:\n  millwright fit Qwen/Qwen3.6-27B --gpus 2xA6000 --engine sglang@0.5.9\n"
+      "  millwright fit /srv/models/gemma --gpus 8x80GiB --engine vllm --context 32768\n"
+      "  millwright fit m.gguf --gpus rtx-3090 --engine llama.cpp --set ctx-size=65536\n"
+      "  millwright fit openai/gpt-oss-120b --gpus H100 --engine vllm@0.11.0 --json\n"
+      "  millwright fit Qwen/Qwen3-32B --gpus host:gpu1 -i hosts.yml --engine sglang");
+  verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
+}
+
+}  // namespace millwright

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Writes playbooks/knowledge/engine_flags.yml anew: which flag each version of an engine knows, read (never run) from
+the engines' own published packages.
+
+usage: engine_flags.py [--wheels FOLDER]
+
+FOLDER holds what `pip download --no-deps sglang==VERSION` (or vllm) saved; what is missing is downloaded into it.
+The versions that are looked at are those of VERSIONS below: add the newest one and run it.
+"""
+import argparse
+import ast
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+VERSIONS = {
+    "sglang": ["0.5.6", "0.5.7", "0.5.9", "0.5.10", "0.5.11", "0.5.12", "0.5.15", "0.5.19", "0.5.23"],
+    "vllm": ["0.8.5.post1", "0.11.0", "0.19.0", "0.20.0", "0.21.0", "0.25.0", "0.26.0", "0.28.0", "0.32.0"],
+}
+# Where an engine's arguments are defined.
+SOURCES = {
+    "sglang": ("sglang/srt/server_args.py", "sglang/srt/arg_groups/"),
+    "vllm": ("vllm/engine/arg_utils.py", "vllm/entrypoints/openai/cli_args.py"),
+}
+# llama.cpp has no package with its sources: `llama-server --help` of the version named, and what memory_newer and the
+# project's own history say about others.
+LLAMA_CPP = {
+    "checked": ["0.7.0"],
+    "source": "llama-server --help of 0.7.0 (build 11669)",
+    "flags": {
+        "model": (["m"], ">=0"), "ctx-size": (["c"], ">=0"), "batch-size": (["b"], ">=0"), "ubatch-size": (["ub"], ">=0"),
+        "parallel": (["np"], ">=0"), "n-gpu-layers": (["ngl", "gpu-layers"], ">=0"), "cache-type-k": (["ctk"], ">=0"),
+        "cache-type-v": (["ctv"], ">=0"), "flash-attn": (["fa"], ">=0"), "split-mode": (["sm"], ">=0"),
+        "tensor-split": (["ts"], ">=0"), "main-gpu": (["mg"], ">=0"), "n-cpu-moe": (["ncmoe"], ">=0"), "cpu-moe": (["cmoe"], ">=0"),
+        "override-tensor": (["ot"], ">=0"), "mmproj": (["mm"], ">=0"), "no-mmap": ([], ">=0"), "mlock": ([], ">=0"),
+        "kv-unified": (["kvu"], ">=0"), "swa-full": ([], ">=0"), "cache-ram": (["cram"], ">=0"), "ctx-checkpoints": (["ctxcp"], ">=0"),
+        "fit": ([], ">=0"), "fit-target": (["fitt"], ">=0"), "fit-ctx": (["fitc"], ">=0"), "model-draft": (["md"], ">=0"),
+        "spec-type": ([], ">=0.7.0"), "spec-draft-n-max": ([], ">=0.7.0"), "spec-draft-n-min": ([], ">=0.7.0"),
+        "draft": (["draft-n", "draft-max"], "<0.7.0"), "draft-min": ([], "<0.7.0"), "no-kv-offload": (["nkvo"], ">=0"),
+        "host": ([], ">=0"), "port": ([], ">=0"), "alias": (["a"], ">=0"), "api-key-file": ([], ">=0"), "jinja": ([], ">=0"),
+        "threads": (["t"], ">=0"), "verbosity": (["lv"], ">=0"), "rpc": ([], ">=0"), "device": (["dev"], ">=0"),
+    },
+}
+
+
+def literal(node):
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def of_calls(tree):
+    """add_argument("--name", "--alias", ...): one list of names a call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            names = [text for text in map(literal, node.args) if text and text.startswith("-")]
+            if names:
+                yield names
+
+
+def of_fields(tree):
+    """SGLang since 0.5.2x: `name: A[type, Arg(cli_name=..., aliases=[...])]` or `A[type, "help"]` in a dataclass."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        note = node.annotation
+        if not isinstance(note, ast.Subscript) or getattr(note.value, "id", "") not in ("A", "Annotated"):
+            continue
+        names = ["--" + node.target.id.replace("_", "-")]
+        hidden = False
+        for call in ast.walk(note):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Arg":
+                for word in call.keywords:
+                    if word.arg == "cli_name" and literal(word.value):
+                        names[0] = literal(word.value)
+                    if word.arg == "aliases" and isinstance(word.value, (ast.List, ast.Tuple)):
+                        names += [text for text in map(literal, word.value.elts) if text]
+                    if word.arg == "no_cli" and isinstance(word.value, ast.Constant):
+                        hidden = bool(word.value.value)
+        if not hidden:
+            yield names
+
+
+def flags_of(wheel, engine):
+    found = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if not name.endswith(".py") or not any(name == s or (s.endswith("/") and name.startswith(s)) for s in SOURCES[engine]):
+                continue
+            tree = ast.parse(archive.read(name).decode())
+            for names in list(of_calls(tree)) + (list(of_fields(tree)) if "arg_groups" in name or "server_args" in name else []):
+                long = [n[2:] for n in names if n.startswith("--")]
+                short = [n[1:] for n in names if not n.startswith("--")]
+                if long:
+                    found.setdefault(long[0], set()).update(long[1:] + short)
+    return found
+
+
+def wheel_of(folder, engine, version):
+    for attempt in (1, 2):
+        found = sorted(folder.glob(f"{engine}-{version}-*.whl"))
+        if found:
+            return found[0]
+        if attempt == 1:
+            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"{engine}=={version}", "-d", folder], check=True)
+    raise SystemExit(f"no wheel of {engine} {version} in {folder}")
+
+
+def merged(per_version):
+    """name -> (aliases, versions that know it); a name that was an alias elsewhere is the same flag."""
+    out, called = {}, {}
+    for version, flags in per_version.items():
+        for name, aliases in flags.items():
+            first = next((called[n] for n in [name, *sorted(aliases)] if n in called), name)
+            called.update({n: first for n in [name, *aliases]})
+            entry = out.setdefault(first, (set(), []))
+            entry[0].update({name, *aliases} - {first})
+            if version not in entry[1]:
+                entry[1].append(version)
+    return out
+
+
+def ranges(known, checked):
+    """A specifier that says which versions know it. Between two that were looked at, the earlier one decides."""
+    parts, start = [], None
+    for version in checked + [None]:
+        if version in known and start is None:
+            start = version
+        elif version not in known and start is not None:
+            low = "" if start == checked[0] else f">={start}"
+            high = "" if version is None else f"<{version}"
+            parts.append(",".join(p for p in (low, high) if p))
+            start = None
+    return parts
+
+
+def rows(table, checked):
+    for name in sorted(table):
+        aliases, known = table[name]
+        row = [f"name: {name}"]
+        also = sorted(a for a in aliases if a != name)
+        if also:
+            row.append("also: [" + ", ".join(f'"{a}"' for a in also) + "]")
+        spans = known if isinstance(known, str) else ranges(known, checked)
+        if isinstance(spans, str):
+            if spans != ">=0":
+                row.append(f'versions: ["{spans}"]')
+        elif spans != [""]:
+            row.append("versions: [" + ", ".join(f'"{s}"' for s in spans) + "]")
+        yield "      - {" + ", ".join(row) + "}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wheels", default="engine-wheels", type=pathlib.Path)
+    folder = parser.parse_args().wheels
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["# Which flag each version of an engine knows. Written by regenerate/engine_flags.py; do not edit by hand.",
+             "#   versions  every range that knows it; absent: all that were looked at (and later ones, until somebody looks)",
+             "engines:"]
+    for engine, versions in VERSIONS.items():
+        per_version = {version: flags_of(wheel_of(folder, engine, version), engine) for version in versions}
+        lines += [f"  {engine}:", "    checked: [" + ", ".join(f'"{v}"' for v in versions) + "]",
+                  f'    source: "{" and ".join(SOURCES[engine])} in the wheels of these versions"', "    flags:"]
+        lines += rows(merged(per_version), versions)
+    lines += ["  llama.cpp:", "    checked: [" + ", ".join(f'"{v}"' for v in LLAMA_CPP["checked"]) + "]",
+              f'    source: "{LLAMA_CPP["source"]}"', "    flags:"]
+    lines += rows({n: (set(a), v) for n, (a, v) in LLAMA_CPP["flags"].items()}, LLAMA_CPP["checked"])
+    (HERE.parent / "engine_flags.yml").write_text("\n".join(lines) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

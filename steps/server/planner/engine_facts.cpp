@@ -1,0 +1,150 @@
+#include "steps/server/planner/engine_facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "orchestrator/base/text.hpp"
+
+namespace millwright::planner {
+
+double EngineFacts::number(const std::string& name) const {
+  const auto found = set_.find(name);
+  return found != set_.end() && found->second.is_number() ? found->second.get<double>() : 0;
+}
+
+bool EngineFacts::flag(const std::string& name) const {
+  const auto found = set_.find(name);
+  return found != set_.end() && found->second.is_boolean() && found->second.get<bool>();
+}
+
+std::string EngineFacts::text(const std::string& name) const {
+  const auto found = set_.find(name);
+  return found != set_.end() && found->second.is_string() ? found->second.get<std::string>() : std::string();
+}
+
+Range EngineFacts::range(const std::string& name) const {
+  const Value& values = list(name);
+  if (values.size() != 3) return Range::exactly(number(name));
+  return {values[0].get<double>(), values[1].get<double>(), values[2].get<double>()};
+}
+
+const Value& EngineFacts::list(const std::string& name) const {
+  static const Value none = Value::array();
+  const auto found = set_.find(name);
+  return found != set_.end() && found->second.is_array() ? found->second : none;
+}
+
+bool EngineFacts::listed(const std::string& name, const std::string& word) const {
+  const Value& values = list(name);
+  return std::find(values.begin(), values.end(), Value(word)) != values.end();
+}
+
+namespace {
+
+const Value& engines_of(const Knowledge& knowledge, const char* file) {
+  static const Value none = Value::object();
+  const Value& document = knowledge.file(file);
+  const auto found = document.find("engines");
+  return found == document.end() ? none : *found;
+}
+
+std::vector<std::string> keys_of(const Value& object) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : object.items()) out.push_back(name);
+  return out;
+}
+
+}  // namespace
+
+Result<EngineFacts> engine_facts(const Knowledge& knowledge, const std::string& engine, const std::string& version) {
+  const Value& engines = engines_of(knowledge, "memory");
+  const auto found = engines.find(engine);
+  if (found == engines.end()) {
+    const auto names = keys_of(engines);
+    const auto near = nearest(engine, names);
+    return fail(make_error(ErrorKind::usage, fmt::format("there is no engine '{}'", engine))
+                    .with_hint(near ? fmt::format("did you mean '{}'?", *near) : "known are " + join(names, ", ")));
+  }
+  auto parsed = Version::parse(version.empty() ? found->at("newest").get<std::string>() : version);
+  if (!parsed)
+    return fail(make_error(ErrorKind::usage, fmt::format("'{}' is no version of {}", version, engine))
+                    .with_hint("as in --engine sglang@0.5.9"));
+  const auto covered = version_matches(*parsed, found->at("versions").get<std::string>());
+  if (!covered) return fail(covered.error());
+  if (!*covered)
+    return fail(make_error(ErrorKind::usage, fmt::format("{} {} is older than what is known here ({})", engine, version,
+                                                         found->at("versions").get<std::string>()))
+                    .with_hint("its arithmetic was another one; name a version in that range"));
+  std::map<std::string, Value> set;
+  for (const Value& row : found->at("facts")) {
+    const auto matches = version_matches(*parsed, row.at("versions").get<std::string>());
+    if (!matches) return fail(matches.error());
+    if (!*matches) continue;
+    for (const auto& [name, value] : row.at("set").items()) set[name] = value;
+  }
+  return EngineFacts(engine, *parsed, *found, std::move(set));
+}
+
+Result<FlagTable> FlagTable::load(const Knowledge& knowledge, const std::string& engine, const Version& version) {
+  FlagTable out;
+  out.prefixes_ = engine != "llama.cpp";
+  out.negations_ = engine == "vllm";
+  const Value& engines = engines_of(knowledge, "engine_flags");
+  const auto found = engines.find(engine);
+  if (found == engines.end()) return fail(ErrorKind::invalid, "engine_flags.yml says nothing of " + engine);
+  for (const Value& flag : found->at("flags")) {
+    Row row;
+    row.name = flag.at("name").get<std::string>();
+    row.also = flag.value("also", std::vector<std::string>{});
+    const auto spans = flag.value("versions", std::vector<std::string>{});
+    row.versions = join(spans, " or ");
+    row.here = spans.empty();
+    for (const std::string& span : spans) {
+      const auto matches = version_matches(version, span);
+      if (!matches) return fail(matches.error());
+      row.here = row.here || *matches;
+    }
+    out.rows_.push_back(std::move(row));
+  }
+  return out;
+}
+
+FlagTable::Found FlagTable::find(const std::string& word) const {
+  std::string wanted = word;
+  wanted.erase(0, wanted.find_first_not_of('-') == std::string::npos ? wanted.size() : wanted.find_first_not_of('-'));
+  wanted = replace_all(wanted, "_", "-");
+  if (negations_ && starts_with(wanted, "no-")) {
+    for (const Row& row : rows_) {
+      if (row.here && row.name == wanted.substr(3)) return {wanted, wanted, "", false, row.versions};
+    }
+  }
+  const auto named = [&](const Row& row) {
+    return row.name == wanted || std::find(row.also.begin(), row.also.end(), wanted) != row.also.end();
+  };
+  const Row* elsewhere = nullptr;
+  std::vector<std::string> names;
+  std::vector<const Row*> begun;
+  for (const Row& row : rows_) {
+    if (named(row) && row.here) return {row.name, wanted, "", false, row.versions};
+    if (named(row)) elsewhere = &row;
+    if (!row.here) continue;
+    names.push_back(row.name);
+    names.insert(names.end(), row.also.begin(), row.also.end());
+    const auto begins = [&](const std::string& name) { return starts_with(name, wanted); };
+    if (begins(row.name) || std::any_of(row.also.begin(), row.also.end(), begins)) begun.push_back(&row);
+  }
+  if (prefixes_ && begun.size() == 1)
+    return {begun.front()->name, begun.front()->name, "", false, begun.front()->versions};
+  Found out;
+  out.known_elsewhere = elsewhere != nullptr;
+  if (elsewhere != nullptr) out.versions = elsewhere->versions;
+  if (begun.size() > 1) {
+    out.near = begun.front()->name;
+  } else if (const auto near = nearest(wanted, names)) {
+    out.near = *near;
+  }
+  return out;
+}
+
+}  // namespace millwright::planner

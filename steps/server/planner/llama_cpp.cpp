@@ -1,0 +1,189 @@
+// llama.cpp's memory. Source: src/llama-kv-cache.cpp, src/llama-kv-cache-iswa.cpp, src/llama-memory-recurrent.cpp,
+// common/fit.cpp of 0.7.0 (build 11669); the buffers that it prints at verbosity 4.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "orchestrator/base/text.hpp"
+#include "steps/server/planner/llama_cpp.hpp"
+#include "steps/server/planner/terms.hpp"
+
+namespace millwright::planner {
+namespace {
+
+double padded(double value, double step) { return std::ceil(value / step) * step; }
+
+// Bytes of an element, with the scales of its block.
+double cache_type_bytes(const std::string& type) {
+  if (type == "q8_0") return 34.0 / 32;
+  if (type == "q5_1") return 24.0 / 32;
+  if (type == "q5_0") return 22.0 / 32;
+  if (type == "q4_1") return 20.0 / 32;
+  if (type == "q4_0" || type == "iq4_nl") return 18.0 / 32;
+  if (type == "f32") return 4;
+  return 2;  // f16, bf16
+}
+
+}  // namespace
+
+LlamaSettings llama_settings(const Query& query) {
+  LlamaSettings out;
+  const EngineFacts& facts = query.facts;
+  const bool slots_set = query.set.has("parallel") || query.concurrency.has_value();
+  out.slots = query.set.integer("parallel", query.concurrency.value_or(static_cast<int>(facts.number("slots"))));
+  if (out.slots <= 0) out.slots = static_cast<int>(facts.number("slots"));
+  out.unified = query.set.on("kv-unified") || !slots_set;
+  const int said = query.set.integer("ctx-size", query.context.value_or(0));
+  out.context_set = said > 0;
+  out.context = said > 0 ? said : query.model.shape.max_positions;
+  if (out.context <= 0) out.context = 4096;
+  out.ubatch = query.set.integer("ubatch-size", static_cast<int>(facts.number("ubatch")));
+  out.k_bytes = cache_type_bytes(query.set.text("cache-type-k", "f16"));
+  out.v_bytes = cache_type_bytes(query.set.text("cache-type-v", "f16"));
+  const std::string type = query.set.text("spec-type", "");
+  out.mtp = type.find("mtp") != std::string::npos;
+  if (!type.empty() && type != "none") out.draft_tokens = query.set.integer("spec-draft-n-max", 3);
+  return out;
+}
+
+// Cells of all streams, of layers with and without a window.
+LlamaCells llama_cells(const Query& query, const LlamaSettings& settings) {
+  const double pad = query.facts.number("pad");
+  LlamaCells out;
+  const double streams = settings.unified ? 1 : settings.slots;
+  const double each = padded(std::ceil(settings.context / streams), pad);
+  out.full = each * streams;
+  const int window = query.model.shape.largest_window();
+  if (window <= 0) return out;
+  const double sequences = settings.unified ? settings.slots : 1;
+  out.window =
+      query.set.on("swa-full") ? out.full : std::min(each, padded(window * sequences + settings.ubatch, pad)) * streams;
+  return out;
+}
+
+double llama_kv_bytes(const Query& query, const LlamaSettings& settings, std::size_t first, std::size_t end) {
+  const LlamaCells cells = llama_cells(query, settings);
+  double out = 0;
+  for (std::size_t layer = first; layer < end; ++layer) {
+    if (!query.model.shape.layers[layer].attention) continue;
+    const AttentionShape& attention = *query.model.shape.layers[layer].attention;
+    const double here = attention.window > 0 ? cells.window : cells.full;
+    if (attention.mla()) {
+      out += here * (attention.latent + attention.rope) * settings.k_bytes;
+    } else {
+      out +=
+          here * attention.kv_heads * (attention.head_dim * settings.k_bytes + attention.v_head_dim * settings.v_bytes);
+    }
+  }
+  return out;
+}
+
+// n_embd_r and n_embd_s of llama-hparams.cpp, always f32, a copy more for each drafted token.
+double llama_state_bytes(const Query& query, const LlamaSettings& settings, std::size_t first, std::size_t end) {
+  const StateShape& state = query.model.shape.state;
+  if (state.kind == StateKind::none) return 0;
+  const double one = layer_state_bytes(state, 1, std::max(0, state.conv_kernel - 1), 4, 4).total();
+  double layers = 0;
+  for (std::size_t layer = first; layer < end; ++layer) layers += query.model.shape.layers[layer].recurrent ? 1 : 0;
+  return one * layers * settings.slots * (1 + settings.draft_tokens);
+}
+
+namespace {
+
+// The graph's scratch: logits of a micro-batch, and the widest rows of a layer, both f32. A quantised cache is
+// unpacked once more, as long as the context (unsloth #6718).
+double compute_gib(const Query& query, const LlamaSettings& settings, Scenario scenario) {
+  const ModelShape& shape = query.model.shape;
+  const double logits = static_cast<double>(settings.ubatch) * shape.vocab * 4;
+  double widest = 0;
+  for (const LayerShape& layer : shape.layers)
+    widest = std::max<double>(widest, layer.mlp_width * 2.0 + shape.hidden * 4.0);
+  const double rows = settings.ubatch * widest * 4;
+  double unpacked = 0;
+  if (settings.k_bytes < 2 || settings.v_bytes < 2) {
+    const LlamaCells cells = llama_cells(query, settings);
+    const AttentionShape* attention = shape.first_attention();
+    if (attention != nullptr)
+      unpacked = cells.full * attention->kv_heads * (attention->head_dim + attention->v_head_dim) * 2.0;
+  }
+  const double gib = (logits + rows + unpacked) / kGiB;
+  return pick({gib * 0.7, gib, gib * 1.5}, scenario) + pick(query.facts.range("compute_base_mib"), scenario) / 1024;
+}
+
+double share_of(const Query& query, int rank, int ranks) {
+  const auto parts = split(query.set.text("tensor-split", ""), ',');
+  double sum = 0, own = 0;
+  for (int other = 0; other < ranks; ++other) {
+    const double part =
+        static_cast<std::size_t>(other) < parts.size() && !parts[static_cast<std::size_t>(other)].empty()
+            ? std::atof(parts[static_cast<std::size_t>(other)].c_str())
+        : parts.size() > 1 ? 0
+                           : gpu_of_rank(query, other).total_gib;
+    sum += part;
+    if (other == rank) own = part;
+  }
+  return sum > 0 ? own / sum : 1.0 / ranks;
+}
+
+}  // namespace
+
+Outcome llama_cpp_outcome(const Query& query, const Layout& layout, Scenario scenario) {
+  const ModelShape& shape = query.model.shape;
+  const LlamaSettings settings = llama_settings(query);
+  const int ranks = layout.ranks();
+  Outcome out;
+  out.fraction = 1;
+  out.max_model_len = settings.context;
+  const LlamaCells cells = llama_cells(query, settings);
+  const std::size_t layers = shape.layers.size();
+  const double offloaded =
+      std::clamp(query.set.text("n-gpu-layers", "all") == "all" || query.set.text("n-gpu-layers") == "auto"
+                     ? static_cast<double>(layers)
+                     : query.set.number("n-gpu-layers", static_cast<double>(layers)),
+                 0.0, static_cast<double>(layers));
+  const double on_gpu = layers > 0 ? offloaded / static_cast<double>(layers) : 1;
+  const double weights =
+      query.given.weights_gib
+          ? *query.given.weights_gib * ranks
+          : (weights_gib(query, {1, 1}, 0, settings.mtp, scenario) + query.model.mmproj_bytes / kGiB) * on_gpu;
+  const double kv = query.given.kv_pool_gib ? *query.given.kv_pool_gib * ranks
+                                            : (llama_kv_bytes(query, settings, 0, layers) * on_gpu +
+                                               (settings.mtp ? cells.full * shape.mtp_layers * 4096.0 : 0)) /
+                                                  kGiB;
+  const double states = llama_state_bytes(query, settings, 0, layers) * on_gpu / kGiB;
+  const double compute = query.given.activation_gib.value_or(compute_gib(query, settings, scenario));
+  const double context = query.given.non_torch_gib.value_or(pick(query.facts.range("context_gib"), scenario));
+  double worst = 1e9;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Gpu& gpu = gpu_of_rank(query, rank);
+    const double share = share_of(query, rank, ranks);
+    RankOutcome one;
+    one.total_gib = gpu.total_gib;
+    one.weights_gib = query.given.weights_gib.value_or(weights * share);
+    one.kv_pool_gib = query.given.kv_pool_gib.value_or(kv * share);
+    one.state_gib = states * share;
+    one.activation_gib = compute;
+    one.other_gib = context;
+    const double room = query.given.pre_gib.value_or((gpu.free_gib >= 0 ? gpu.free_gib : gpu.total_gib) - context);
+    one.headroom_gib = room - one.weights_gib - one.kv_pool_gib - one.state_gib - compute;
+    if (one.headroom_gib < worst) worst = one.headroom_gib, out.tightest = static_cast<std::size_t>(rank);
+    out.ranks.push_back(one);
+  }
+  out.kv_tokens = cells.full;
+  out.state_slots = shape.hybrid() ? settings.slots : 0;
+  out.max_running = settings.slots;
+  out.concurrency = settings.unified ? 1 : settings.slots;
+  out.most_model_len = static_cast<int>(cells.full / (settings.unified ? 1 : settings.slots));
+  if (worst < 0) {
+    const RankOutcome& tight = out.ranks[out.tightest];
+    const bool weights_alone = tight.headroom_gib + tight.kv_pool_gib + tight.state_gib + tight.activation_gib < 0;
+    out.ends = weights_alone ? Stage::weights : Stage::pool_sizing;
+    out.engine_says = weights_alone ? "cudaMalloc failed: out of memory (unable to allocate the model's buffer)"
+                                    : "failed to allocate buffer for kv cache";
+    out.missing_gib = -worst;
+  }
+  return out;
+}
+
+}  // namespace millwright::planner

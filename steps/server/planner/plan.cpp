@@ -1,0 +1,182 @@
+#include "steps/server/planner/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+#include "steps/server/planner/sglang.hpp"
+#include "steps/server/planner/terms.hpp"
+
+namespace millwright::planner {
+
+const char* to_string(Decision decision) {
+  return decision == Decision::fits ? "fits" : decision == Decision::does_not_fit ? "does_not_fit" : "try";
+}
+
+namespace {
+
+constexpr std::size_t kLadderSteps = 4;
+
+void fill_ranks(Plan& plan, const Query& query, const Outcome& roomy, const Outcome& likely, const Outcome& tight) {
+  for (std::size_t rank = 0; rank < likely.ranks.size(); ++rank) {
+    const RankOutcome& a = roomy.ranks[rank];
+    const RankOutcome& b = likely.ranks[rank];
+    const RankOutcome& c = tight.ranks[rank];
+    RankPlan out;
+    out.rank = static_cast<int>(rank);
+    out.gpu = gpu_of_rank(query, out.rank).title;
+    out.total_gib = b.total_gib;
+    out.weights_gib = range_of(a.weights_gib, b.weights_gib, c.weights_gib);
+    out.kv_pool_gib = range_of(a.kv_pool_gib, b.kv_pool_gib, c.kv_pool_gib);
+    out.state_gib = range_of(a.state_gib, b.state_gib, c.state_gib);
+    out.graphs_gib = range_of(a.graphs_gib, b.graphs_gib, c.graphs_gib);
+    out.activation_gib = range_of(a.activation_gib, b.activation_gib, c.activation_gib);
+    out.other_gib = range_of(a.other_gib, b.other_gib, c.other_gib);
+    out.headroom_gib = range_of(a.headroom_gib, b.headroom_gib, c.headroom_gib);
+    plan.ranks.push_back(out);
+  }
+  for (std::size_t rank = 1; rank < plan.ranks.size(); ++rank) {
+    if (plan.ranks[rank].headroom_gib.mid < plan.ranks[plan.tightest].headroom_gib.mid) plan.tightest = rank;
+  }
+  if (query.facts.engine() == "vllm") plan.tightest = likely.tightest;
+}
+
+std::string engine_name(const Query& query) { return query.facts.title() + " " + query.facts.version().text(); }
+
+std::string gpus_name(const Query& query, const Layout& layout) {
+  const int ranks = std::min<int>(layout.ranks(), static_cast<int>(query.gpus.size()));
+  return ranks == 1 ? query.gpus.front().title : fmt::format("{} x {}", ranks, query.gpus.front().title);
+}
+
+std::string thousands(double value) {
+  std::string digits = fmt::format("{:.0f}", std::max(0.0, value));
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string changes_of(const LadderStep& step) {
+  std::vector<std::string> words;
+  for (const FlagChoice& change : step.changes)
+    words.push_back(change.value == "true" ? "--" + change.name : fmt::format("--{} {}", change.name, change.value));
+  return join(words, " and ");
+}
+
+std::string sentence_of(const Plan& plan, const Query& query) {
+  const std::string head =
+      fmt::format("{} on {} with {}", query.model.shape.name, gpus_name(query, plan.layout), engine_name(query));
+  if (!plan.invalid.empty()) return fmt::format("{} cannot start: {}.", head, plan.invalid.front().message);
+  if (plan.decision == Decision::fits)
+    return fmt::format(
+        "{} fits: {} tokens of KV cache and {} requests at once, with {:.1f} GiB to spare on the tightest GPU.", head,
+        thousands(plan.kv_tokens.mid), thousands(plan.max_running_requests),
+        plan.ranks[plan.tightest].headroom_gib.mid);
+  if (plan.decision == Decision::try_it && plan.likely.starts())
+    return fmt::format("{} should fit ({} tokens, {:.1f} GiB to spare), but not by enough to be sure: try it.", head,
+                       thousands(plan.kv_tokens.mid), plan.ranks[plan.tightest].headroom_gib.mid);
+  std::string out =
+      fmt::format("{} {}: it needs {:.1f} GiB more per GPU", head,
+                  plan.decision == Decision::try_it ? "probably does not fit" : "does not fit", plan.missing_gib);
+  if (plan.ladder.empty()) return out + ", and no flag makes that up: a smaller quantisation, or more GPUs.";
+  std::vector<std::string> ways;
+  for (const LadderStep& step : plan.ladder) ways.push_back(changes_of(step));
+  return out + ", or one of these: " + join(ways, "; ") + ".";
+}
+
+void choose_flags(Plan& plan, const Query& query, const GivenFlags& given, const FlagTable& table) {
+  for (const auto& [name, value] : given.set.all()) {
+    const auto spelled = given.spelling.find(name);
+    plan.flags.push_back({spelled == given.spelling.end() ? name : spelled->second, value, "as asked"});
+  }
+  const auto add = [&](const char* name, const std::string& value, const std::string& reason) {
+    const FlagTable::Found found = table.find(name);
+    if (!given.set.has(name) && !found.name.empty()) plan.flags.push_back({found.spelling, value, reason});
+  };
+  const std::string& engine = query.facts.engine();
+  if (engine != "llama.cpp" && plan.layout.tp > 1)
+    add("tensor-parallel-size", std::to_string(plan.layout.tp),
+        fmt::format("{} GPUs, and {} heads divide by it", query.gpus.size(), query.model.shape.heads));
+  if (query.context) {
+    const char* name = engine == "sglang" ? "context-length" : engine == "vllm" ? "max-model-len" : "ctx-size";
+    add(name, std::to_string(*query.context), "the context that was asked for");
+  }
+  if (query.concurrency) {
+    const char* name = engine == "sglang" ? "max-running-requests" : engine == "vllm" ? "max-num-seqs" : "parallel";
+    add(name, std::to_string(*query.concurrency), "the requests at once that were asked for");
+  }
+  // A first try: the cheapest change that makes it fit comes with the launch line.
+  if (plan.likely.starts() || plan.ladder.empty()) return;
+  for (const FlagChoice& change : plan.ladder.front().changes) {
+    const std::string name = table.find(change.name).name;
+    const auto same = std::find_if(plan.flags.begin(), plan.flags.end(),
+                                   [&](const FlagChoice& flag) { return table.find(flag.name).name == name; });
+    if (same != plan.flags.end()) {
+      *same = {change.name, change.value, fmt::format("{} (instead of {})", change.reason, same->value)};
+    } else {
+      plan.flags.push_back(change);
+    }
+  }
+}
+
+void warn(Plan& plan, const Query& query) {
+  if (query.concurrency && query.context && plan.kv_tokens.mid > 0 && plan.likely.concurrency < *query.concurrency)
+    plan.notes.push_back(fmt::format("{} requests of {} tokens do not fit at once: {:.1f} do; the others wait",
+                                     *query.concurrency, plan.max_model_len, plan.likely.concurrency));
+  if (query.facts.engine() == "sglang" && plan.likely.starts() && plan.kv_tokens.mid < plan.max_model_len)
+    plan.notes.push_back(
+        fmt::format("the pool holds {} tokens, which is less than the context of {}: longer requests are refused",
+                    thousands(plan.kv_tokens.mid), plan.max_model_len));
+  const int idle = static_cast<int>(query.gpus.size()) % std::max(1, plan.layout.ranks());
+  const int replicas = static_cast<int>(query.gpus.size()) / std::max(1, plan.layout.ranks());
+  if (replicas > 1 && query.set.integer("data-parallel-size", 1) < 2)
+    plan.notes.push_back(fmt::format("{} of {} GPUs are used", plan.layout.ranks(), query.gpus.size()));
+  if (replicas <= 1 && idle > 0) plan.notes.push_back(fmt::format("{} of {} GPUs stay idle", idle, query.gpus.size()));
+  if (query.facts.engine() == "llama.cpp" && !query.set.has("ctx-size") && !query.context)
+    plan.notes.push_back(
+        "without --ctx-size llama.cpp lowers the context by itself (--fit); with it, or with any of -ngl and -ts, it "
+        "does not");
+}
+
+}  // namespace
+
+Plan make_plan(const Knowledge& knowledge, const Query& query, const GivenFlags& flags, const FlagTable& table) {
+  Plan plan;
+  plan.layout = layout_of(query);
+  plan.invalid = flags.invalid;
+  for (InvalidFlag& one : check_validity(knowledge, query, plan.layout)) plan.invalid.push_back(std::move(one));
+  const Outcome roomy = outcome_of(query, plan.layout, Scenario::roomy);
+  const Outcome tight = outcome_of(query, plan.layout, Scenario::tight);
+  plan.likely = outcome_of(query, plan.layout, Scenario::likely);
+  fill_ranks(plan, query, roomy, plan.likely, tight);
+  plan.kv_tokens = range_of(tight.kv_tokens, plan.likely.kv_tokens, roomy.kv_tokens);
+  plan.state_slots = plan.likely.state_slots;
+  plan.max_running_requests = plan.likely.max_running;
+  plan.max_model_len = plan.likely.max_model_len;
+  plan.engine_says = plan.likely.engine_says;
+  plan.decision = tight.starts() ? Decision::fits : roomy.starts() ? Decision::try_it : Decision::does_not_fit;
+  if (!plan.invalid.empty()) plan.decision = Decision::does_not_fit;
+  plan.missing_gib = plan.likely.starts() ? 0 : plan.likely.missing_gib;
+  plan.notes = query.model.notes;
+  const Outcome& worse = plan.likely.starts() ? tight : plan.likely;
+  if (plan.invalid.empty() && !worse.starts()) plan.ladder = solve(query, plan.layout, worse, table, kLadderSteps);
+  warn(plan, query);
+  choose_flags(plan, query, flags, table);
+  plan.sentence = sentence_of(plan, query);
+  return plan;
+}
+
+std::string launch_line(const Query& query, const Plan& plan, const std::string& model) {
+  std::vector<std::string> words = query.facts.launch();
+  if (!query.facts.model_flag().empty()) words.push_back(query.facts.model_flag());
+  words.push_back(model);
+  for (const FlagChoice& flag : plan.flags) {
+    const bool one_letter = query.facts.engine() == "llama.cpp" && flag.name.size() <= 3;
+    words.push_back((one_letter ? "-" : "--") + flag.name);
+    if (flag.value != "true") words.push_back(flag.value);
+  }
+  return shell_join(words);
+}
+
+}  // namespace millwright::planner

@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "orchestrator/base/text.hpp"
+#include "steps/server/planner/plan.hpp"
+#include "steps/server/planner/terms.hpp"
+
+namespace millwright::planner {
+namespace {
+
+constexpr int kVocabularyPad = 64;  // VocabParallelEmbedding pads to it in both engines
+
+std::string tp_flag(const Query& query) {
+  return query.facts.engine() == "llama.cpp" ? "tensor-split" : "tensor-parallel-size";
+}
+
+// Values of tp that divide everything, for the hint.
+std::string possible(const ModelShape& shape, int gpus, const auto& divides) {
+  std::vector<std::string> out;
+  for (int tp = 1; tp <= std::max(gpus, 8) && tp <= shape.heads; ++tp) {
+    if (divides(tp)) out.push_back(std::to_string(tp));
+  }
+  return out.empty() ? "" : "possible are " + join(out, ", ");
+}
+
+struct Part {
+  const char* what;
+  int count;
+};
+
+std::vector<Part> divided_parts(const ModelShape& shape) {
+  std::vector<Part> out;
+  const AttentionShape* first = shape.first_attention();
+  if (first != nullptr) out.push_back({"attention heads", first->heads});
+  if (shape.state.kind == StateKind::gdn || shape.state.kind == StateKind::kda) {
+    out.push_back({"linear value heads", shape.state.heads});
+    out.push_back({"linear key heads", shape.state.groups});
+  } else if (shape.state.kind == StateKind::mamba2) {
+    out.push_back({"Mamba heads", shape.state.heads});
+  }
+  if (shape.experts.count > 0) out.push_back({"the width of an expert", shape.experts.width});
+  if (shape.experts.count == 0 && shape.mlp_width > 0) out.push_back({"the width of the MLP", shape.mlp_width});
+  return out;
+}
+
+bool kv_heads_divide(const ModelShape& shape, int tp) {
+  for (const LayerShape& layer : shape.layers) {
+    if (!layer.attention || layer.attention->mla()) continue;
+    const int heads = layer.attention->kv_heads;
+    if (heads >= tp ? heads % tp != 0 : tp % heads != 0) return false;
+  }
+  return true;
+}
+
+int padded_vocabulary(int vocab) { return (vocab + kVocabularyPad - 1) / kVocabularyPad * kVocabularyPad; }
+
+bool all_divide(const ModelShape& shape, int tp) {
+  for (const Part& part : divided_parts(shape)) {
+    if (part.count > 0 && part.count % tp != 0) return false;
+  }
+  return kv_heads_divide(shape, tp) && (shape.vocab == 0 || padded_vocabulary(shape.vocab) % tp == 0);
+}
+
+void check_division(const Query& query, const Layout& layout, std::vector<InvalidFlag>& out) {
+  const ModelShape& shape = query.model.shape;
+  const int tp = layout.tp;
+  const auto hint =
+      possible(shape, static_cast<int>(query.gpus.size()), [&](int other) { return all_divide(shape, other); });
+  for (const Part& part : divided_parts(shape)) {
+    if (part.count > 0 && part.count % tp != 0)
+      out.push_back({tp_flag(query), fmt::format("{} ({}) cannot be divided by {}", part.what, part.count, tp), hint});
+  }
+  if (!kv_heads_divide(shape, tp)) {
+    out.push_back({tp_flag(query),
+                   fmt::format("key-value heads ({}) and {} ranks do not divide each other",
+                               shape.first_attention()->kv_heads, tp),
+                   hint});
+  }
+  if (shape.vocab > 0 && padded_vocabulary(shape.vocab) % tp != 0)
+    out.push_back({tp_flag(query),
+                   fmt::format("vocabulary ({}) cannot be divided by {}", padded_vocabulary(shape.vocab), tp), hint});
+  if (layout.pp > static_cast<int>(shape.layers.size()))
+    out.push_back({"pipeline-parallel-size",
+                   fmt::format("{} stages and only {} layers", layout.pp, shape.layers.size()), "fewer stages"});
+}
+
+double least_compute(const Query& query, const Layout& layout) {
+  double out = 0;
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    const double one = gpu_of_rank(query, rank).compute;
+    if (one > 0 && (out == 0 || one < out)) out = one;
+  }
+  return out;
+}
+
+// What is stored or computed in, by the names of memory.yml's `dtypes`.
+std::vector<std::pair<std::string, std::string>> dtypes_of(const Query& query) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const std::string dtype = query.set.text("dtype", "auto");
+  const std::string own = dtype == "auto" ? query.model.shape.dtype : dtype;
+  if (query.facts.engine() != "llama.cpp") out.emplace_back("dtype", own == "bf16" ? "bfloat16" : own);
+  if (const std::string kv = query.set.text("kv-cache-dtype", "auto"); kv != "auto")
+    out.emplace_back("kv-cache-dtype", "kv:" + kv);
+  const std::string quantisation = query.set.text("quantization", query.model.shape.quant.method);
+  if (!quantisation.empty()) out.emplace_back("quantization", "weights:" + quantisation);
+  return out;
+}
+
+void check_dtypes(const Knowledge& knowledge, const Query& query, const Layout& layout, std::vector<InvalidFlag>& out) {
+  const double compute = least_compute(query, layout);
+  if (compute <= 0) return;
+  for (const auto& [flag, dtype] : dtypes_of(query)) {
+    for (const Value& row : knowledge.file("memory").value("dtypes", Value::array())) {
+      const auto name = row.at("dtype").get<std::string>();
+      const bool fits = ends_with(name, "*") ? starts_with(dtype, name.substr(0, name.size() - 1)) : dtype == name;
+      if (!fits || (row.contains("engine") && row.at("engine") != query.facts.engine())) continue;
+      const double needs = row.at("compute").get<double>();
+      if (compute < needs)
+        out.push_back({flag,
+                       fmt::format("{} needs compute capability {:.1f}, and {} has {:.1f}",
+                                   row.at("what").get<std::string>(), needs, gpu_of_rank(query, 0).title, compute),
+                       row.at("hint").get<std::string>()});
+    }
+  }
+  for (const Value& row : knowledge.file("hardware").value("engines", Value::array())) {
+    if (row.value("engine", std::string()) != query.facts.engine() || !row.contains("compute_capability")) continue;
+    const auto matches = version_matches(query.facts.version(), row.value("versions", std::string()));
+    const double needs = row.at("compute_capability").get<double>();
+    if (matches && *matches && compute < needs)
+      out.push_back({"engine",
+                     fmt::format("{} {} needs compute capability {:.1f}, and {} has {:.1f}", query.facts.title(),
+                                 query.facts.version().text(), needs, gpu_of_rank(query, 0).title, compute),
+                     "another engine, or an older version"});
+  }
+}
+
+// Combinations that the engine refuses whatever the memory.
+void check_combinations(const Query& query, std::vector<InvalidFlag>& out) {
+  if (query.facts.engine() != "sglang" || !query.model.shape.hybrid()) return;
+  const std::string strategy =
+      query.set.text("mamba-scheduler-strategy", query.set.text("mamba-radix-cache-strategy", "auto"));
+  const bool drafts = query.set.has("speculative-algorithm");
+  const bool buffer =
+      starts_with(strategy, "extra_buffer") || (strategy == "auto" && query.facts.flag("extra_buffer_default"));
+  if (starts_with(strategy, "extra_buffer") && query.set.on("disable-radix-cache"))
+    out.push_back({"disable-radix-cache", "mamba extra_buffer is not compatible with --disable-radix-cache",
+                   "leave one of the two out"});
+  if (drafts && !buffer && !query.set.on("disable-radix-cache") &&
+      query.facts.text("speculative_no_buffer") == "refused")
+    out.push_back({"speculative-algorithm", "this version refuses drafts of a hybrid model without extra_buffer",
+                   "--mamba-scheduler-strategy extra_buffer with SGLANG_ENABLE_SPEC_V2=1, or --disable-radix-cache"});
+}
+
+}  // namespace
+
+Layout layout_of(const Query& query) {
+  Layout out;
+  const int gpus = static_cast<int>(query.gpus.size());
+  const int dp = std::max(1, query.set.integer("data-parallel-size", 1));
+  out.pp = std::max(1, query.set.integer("pipeline-parallel-size", 1));
+  if (query.facts.engine() == "llama.cpp") {
+    out.tp = 1;
+    out.pp = gpus;  // layers are spread; arithmetic of its own
+    return out;
+  }
+  if (query.set.has("tensor-parallel-size")) {
+    out.tp = std::max(1, query.set.integer("tensor-parallel-size", 1));
+    return out;
+  }
+  const bool attention_dp = query.set.on("enable-dp-attention");
+  for (int tp = std::max(1, gpus / out.pp / (attention_dp ? 1 : dp)); tp >= 1; --tp) {
+    if (!all_divide(query.model.shape, tp)) continue;
+    out.tp = tp;
+    break;
+  }
+  return out;
+}
+
+std::vector<InvalidFlag> check_validity(const Knowledge& knowledge, const Query& query, const Layout& layout) {
+  std::vector<InvalidFlag> out;
+  if (query.facts.engine() != "llama.cpp") {
+    check_division(query, layout, out);
+    if (layout.ranks() > static_cast<int>(query.gpus.size()))
+      out.push_back(
+          {"gpus",
+           fmt::format("{} ranks need {} GPUs, and there are {}", layout.ranks(), layout.ranks(), query.gpus.size()),
+           "a smaller --set tensor-parallel-size, or more GPUs"});
+  }
+  check_dtypes(knowledge, query, layout, out);
+  check_combinations(query, out);
+  return out;
+}
+
+}  // namespace millwright::planner
