@@ -34,4 +34,12 @@ function(millwright_library name)
   target_include_directories(millwright_${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(millwright_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE})
   millwright_compile_options(millwright_${name})
+  if(MILLWRIGHT_PRECOMPILE AND NOT name STREQUAL base)
+    target_precompile_headers(millwright_${name} REUSE_FROM millwright_base)
+  elseif(MILLWRIGHT_PRECOMPILE)
+    # What takes longest to read and is included nearly everywhere.
+    target_precompile_headers(millwright_base PRIVATE
+      <nlohmann/json.hpp> <fmt/chrono.h> <fmt/format.h> <algorithm> <chrono> <filesystem> <functional> <map> <memory>
+      <optional> <set> <sstream> <string> <vector>)
+  endif()
 endfunction()

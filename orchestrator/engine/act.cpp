@@ -111,7 +111,7 @@ Result<ActionScript> Actor::script_of(const ActRequest& request) {
   script.holder = node_lock_text(run_);
   script.action = request.action;
   script.guard = request.guard;
-  script.digest = request.digest;
+  script.planned_on = request.planned_on;
   script.by = describe_this_process();
   script.audit = {{"run", run_.run()},
                   {"step", request.unit->key()},

@@ -19,7 +19,7 @@ struct ActRequest {
   std::size_t index = 0;  // within its change
   Become become = Become::no;
   std::vector<Question> guard;  // empty: not guarded
-  std::string digest;
+  Answers planned_on;           // what it said
   SteadyPoint deadline;
   std::vector<Wanted> after;       // asked in the same round trip, after it
   Value planned = Value::array();  // titles of the whole change: rollback compares what it finds with them

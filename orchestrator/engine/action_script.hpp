@@ -1,12 +1,12 @@
 // One action as one POSIX sh script: guard, undo put down, save, mark started, place files, run, mark the end.
 //
 // Pure text; nothing here touches a node. What it leaves in the action's folder on the node (`remote_dir`, root only):
-//   undo.sh, meta.json   before anything is touched
+//   undo.sh, meta.json   before anything is touched; meta.json ends with a newline, else it was not written whole
 //   save/                what undo needs
 //   outcome              "stale" | "locked <holder>" | "unprepared <status> <what>" | "started" | "done 0" |
-//                        "failed <status>" | "undone" | "undone_by_timer" | "timer_failed <status>"; written to a
-//                        temporary name and renamed, so never torn
-//   claim/               made by the first who comes: the action, or a controller that settles that it never started
+//                        "failed <status>" | "undone" | "undone_by_timer" | "timer_failed <status>"; the last line
+//                        that ends with a newline counts
+//   claim                made by the first who comes: the action, or a controller that settles that it never started
 //   pid                  of the shell that runs the action, to tell a running action from one that was killed
 //   audit                what the lines about it in the node's audit log have in common
 #pragma once
@@ -16,12 +16,14 @@
 
 #include "orchestrator/base/clock.hpp"
 #include "orchestrator/base/value.hpp"
+#include "orchestrator/engine/pipeline_script.hpp"
 #include "steps/contract/change.hpp"
 
 namespace millwright {
 
-// A file already on the node under remote_dir/files/<index>, or small enough to travel inside the script.
-enum class Delivery { inside, uploaded };
+// Small enough to travel inside the script, or on the node already under remote_dir/files/<index>: uploaded there, or
+// put down by the script that prepares a pipeline, with its mode.
+enum class Delivery { inside, uploaded, put_down };
 
 struct PlacedFile {
   const FilePlacement* file = nullptr;
@@ -40,16 +42,16 @@ struct ActionScript {
   std::vector<PlacedFile> files;
   // Asked again first; empty: not guarded.
   std::vector<Question> guard;
-  std::string digest;        // of the answers that were planned on (Answers::digest)
-  std::string gate;          // shell text that runs before everything else and may exit (pipeline_script.hpp)
+  Answers planned_on;        // what they said
+  Gate gate;                 // of a pipeline, whose script has put the action down already (pipeline_prepare.hpp)
   Milliseconds dead_man{0};  // not 0: a timer undoes the action after so long unless it is disarmed
 };
 
 std::string compose_action(const ActionScript& parts);
 
-// Asks these and goes on when the digest of the answers (Answers::digest) is this one; else `otherwise`, which must
-// exit. Uses $D/guard, which it removes.
-std::string guard_script(const std::vector<Question>& guard, const std::string& digest, const std::string& otherwise);
+// Asks these and goes on when each answers as it did (exit status and output); else `otherwise`, which must exit. Uses
+// the file $mw_guard, which it removes.
+std::string guard_script(const std::vector<Question>& guard, const Answers& planned_on, const std::string& otherwise);
 
 // True for content that can stand in a script: at most 64 KiB.
 bool fits_inside(const std::string& content);

@@ -156,7 +156,7 @@ Result<ActEnd> Converger::act(const ConvergeRequest& request, Round& round, std:
   // The first action changes the answers, so the later ones of the same change go unguarded.
   if (index == 0 && !act.action->marks.guard_self) {
     act.guard = request.questions;
-    act.digest = round.answers.digest();
+    act.planned_on = round.answers;
   }
   if (index + 1 == change.actions.size()) {
     act.after.push_back({request.key, request.questions, request.become});

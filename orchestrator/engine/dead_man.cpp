@@ -42,7 +42,8 @@ fi
 # $1: an action's folder.
 mw_take_back() {
   [ -f "$1/undo.sh" ] || return 0
-  case "$(cat "$1/outcome" 2>/dev/null)" in started* | done* | failed* | timer_failed*) ;; *) return 0 ;; esac
+  mw_outcome "$1"
+  case $mw_last in started* | done* | failed* | timer_failed*) ;; *) return 0 ;; esac
   code=0
   (export MW_SAVE="$1/save"; umask 022; exec /bin/sh -eu "$1/undo.sh") </dev/null >>"$D/timer.log" 2>&1 || code=$?
   (

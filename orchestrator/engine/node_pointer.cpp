@@ -27,7 +27,8 @@ Result<std::string> run_folder(HostSession& host, NodeSession& node, Become beco
 std::string list_script(const std::string& folder) {
   return "R=" + shell_quote(folder) + fmt::format("\n[ -d \"$R\" ] || exit {}\n", no_folder) +
          "for d in \"$R\"/*/; do\n  [ -f \"$d/meta.json\" ] || continue\n"
-         "  printf '%s\\n' \"${d%/}\"; cat \"$d/meta.json\"; echo\ndone\n";
+         // Without its newline it was not written whole, and nothing of the action began.
+         "  if IFS= read -r meta <\"$d/meta.json\"; then printf '%s\\n%s\\n' \"${d%/}\" \"$meta\"; fi\ndone\n";
 }
 
 std::string pointers_script(const std::string& folder) {

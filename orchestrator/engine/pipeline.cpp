@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "orchestrator/base/shell.hpp"
+#include "orchestrator/engine/action_parts.hpp"
 #include "orchestrator/engine/node_pointer.hpp"
 #include "orchestrator/engine/output_lines.hpp"
-#include "orchestrator/engine/pipeline_script.hpp"
+#include "orchestrator/engine/pipeline_prepare.hpp"
 
 namespace millwright {
 
@@ -15,6 +16,12 @@ namespace {
 
 constexpr Milliseconds around = std::chrono::seconds(60);  // for a guard and marks, beside the action itself
 constexpr std::size_t most_held = 1u << 20;
+
+// What stands behind these words in their line; empty: they are not there.
+std::string text_after(const std::string& text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  return at == std::string::npos ? "" : text.substr(at + words.size(), text.find('\n', at) - at - words.size());
+}
 
 Milliseconds time_of(const std::vector<Question>& questions) {
   Milliseconds sum = around;
@@ -67,11 +74,12 @@ Result<void> Pipe::make_pieces() {
       request.planned = titles;
       if (i == 0 && !request.action->marks.guard_self) {
         request.guard = unit.questions;
-        request.digest = unit.answers.digest();
+        request.planned_on = unit.answers;
       }
       Result<ActionScript> script = actor_.script_of(request);
       if (!script) return fail(script.error());
       piece.script = std::move(*script);
+      for (PlacedFile& placed : piece.script.files) placed.delivery = Delivery::put_down;
       pieces_.push_back(std::move(piece));
     }
   }
@@ -98,6 +106,27 @@ Result<void> Pipe::record() {
   return {};
 }
 
+std::vector<const ActionScript*> Pipe::scripts() const {
+  std::vector<const ActionScript*> out;
+  for (const Piece& piece : pieces_) {
+    if (piece.request.action != nullptr) out.push_back(&piece.script);
+  }
+  return out;
+}
+
+void Pipe::add_prepare(AskBatch& batch) {
+  Command prepare;
+  prepare.become = become_;
+  prepare.script = prepare_script(gate_, scripts());
+  prepare.deadline = 2 * around;
+  prepare.done = [this](const CommandResult& result) {
+    if (result.exit_code == 0) return;
+    const Lock guard(mutex_);
+    unprepared_ = result;
+  };
+  batch.add(std::move(prepare));
+}
+
 void Pipe::note_end(std::size_t number, const std::function<void(Arrived&)>& fill, bool passed) {
   const Lock guard(mutex_);
   Arrived& arrived = arrived_[number];
@@ -111,7 +140,7 @@ void Pipe::add_action(AskBatch& batch, std::size_t number) {
   Piece& piece = pieces_[number];
   const PipeUnit& unit = units_[piece.unit];
   const Gate gate{gate_, number};
-  piece.script.gate = gate_text(gate);
+  piece.script.gate = gate;
   Command act = actor_.command_of(piece.request, piece.script);
   act.live = [this, number](OutputStream stream, std::string_view text) {
     const Lock guard(mutex_);
@@ -159,7 +188,7 @@ void Pipe::add_check(AskBatch& batch, std::size_t number) {
   Command check;
   check.become = become_;
   check.deadline = time_of(unit.questions);
-  check.script = check_script({gate_, number}, unit.questions, unit.answers.digest());
+  check.script = check_script({gate_, number}, unit.questions, unit.answers);
   check.done = [this, number](const CommandResult& result) {
     note_end(
         number, [&](Arrived& arrived) { arrived.result = result; }, result.exit_code == 0);
@@ -172,6 +201,7 @@ Result<void> Pipe::send(const std::vector<Wanted>& others) {
   if (Result<void> pointed = point_at(host_, node_, become_, run_.run()); !pointed) return pointed;
   if (Result<void> recorded = record(); !recorded) return recorded;
   batch_.emplace(node_);
+  add_prepare(*batch_);
   std::vector<Wanted> own;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     pieces_[i].request.action == nullptr ? add_check(*batch_, i) : add_action(*batch_, i);
@@ -184,7 +214,8 @@ Result<void> Pipe::send(const std::vector<Wanted>& others) {
   batch_->add_unless_through(own, std::move(end), unless_through(gate_, pieces_.size()));
   Command away;
   away.become = become_;
-  away.script = "rm -f " + shell_quote(gate_) + "\n";
+  away.script = finish_script(gate_, scripts());
+  away.deadline = 2 * around;
   batch_->add(std::move(away));
   line_ = host_.line();
   changing_ = std::make_unique<Changing>(host_.cache());
@@ -294,6 +325,13 @@ Result<ActionMark> Pipe::mark_of(std::size_t number, ActEnd& end) {
     end.elapsed = arrived.result.elapsed;
     mark = arrived.mark;
     deadline = deadlines_[piece.unit];
+    if (arrived.ended && unprepared_ && mark.kind == ActionMark::Kind::absent) {
+      end.answer = {unprepared_->exit_code, unprepared_->out, unprepared_->err};
+      if (unprepared_->exit_code == locked_status) {
+        mark.kind = ActionMark::Kind::locked;
+        mark.text = text_after(unprepared_->out, "locked ");
+      }
+    }
     if (!arrived.ended) error = error_ ? *error_ : make_error(ErrorKind::connect, node_.name + " answered in part");
     const bool last = piece.index + 1 == units_[piece.unit].change.actions.size();
     const bool asked = mark.kind == ActionMark::Kind::done || mark.kind == ActionMark::Kind::stale;

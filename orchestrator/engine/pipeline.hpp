@@ -84,6 +84,8 @@ class Pipe {
 
   Result<void> make_pieces();
   Result<void> record();
+  std::vector<const ActionScript*> scripts() const;
+  void add_prepare(AskBatch& batch);
   void add_action(AskBatch& batch, std::size_t number);
   void add_check(AskBatch& batch, std::size_t number);
   void deliver();
@@ -120,6 +122,7 @@ class Pipe {
   bool over_ MW_GUARDED_BY(mutex_) = false;
   bool turn_ MW_GUARDED_BY(mutex_) = false;  // it counts as a step at work
   std::optional<Error> error_ MW_GUARDED_BY(mutex_);
+  std::optional<CommandResult> unprepared_ MW_GUARDED_BY(mutex_);  // why nothing of it could begin
   std::thread thread_;
 };
 

@@ -2,7 +2,8 @@
 // have ended as they should.
 //
 // Pure text; nothing here touches a node. A file beside the folders of the run's actions (the gate) holds the number of
-// the piece that may begin next. A piece that ends well writes the number of the one behind it; one that fails, is
+// the piece that may begin next; it is made when all that the pieces need has been put down
+// (pipeline_prepare.hpp). A piece that ends well writes the number of the one behind it; one that fails, is
 // stale, is killed or never begins writes nothing, so nothing behind it begins, whether the controller lives or not.
 #pragma once
 
@@ -14,8 +15,8 @@
 namespace millwright {
 
 struct Gate {
-  std::string file;       // absolute, on the node
-  std::size_t place = 0;  // of the piece; the first may always begin
+  std::string file;       // absolute, on the node; empty: there is none
+  std::size_t place = 0;  // of the piece
 };
 
 // Exit status of a piece whose turn it was not.
@@ -23,11 +24,11 @@ inline constexpr int gate_closed = 76;
 // Exit status of `check_script` when the answers are others.
 inline constexpr int check_stale = 75;
 
-// Stands first in the script of a piece.
+// Stands first in the script of a piece. Sets G.
 std::string gate_text(const Gate& gate);
 
 // A piece that changes nothing: it only makes sure that the answers are still those that were planned on.
-std::string check_script(const Gate& gate, const std::vector<Question>& questions, const std::string& digest);
+std::string check_script(const Gate& gate, const std::vector<Question>& questions, const Answers& planned_on);
 
 // A question behind an action, with its answer as ever, unless the action did not get to begin. With an expectation it
 // is noted in the action's folder when the answer is as expected.

@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "orchestrator/base/text.hpp"
-
 namespace millwright {
 
 void Answers::set(std::string key, Answer answer) { answers_[std::move(key)] = std::move(answer); }
@@ -20,14 +18,6 @@ std::string Answers::text(std::string_view key) const {
   std::string out = at(key).out;
   while (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
-}
-
-std::string Answers::digest() const {
-  std::string lines;
-  for (const auto& [key, answer] : answers_) {
-    lines += key + ' ' + std::to_string(answer.exit_code) + ' ' + sha256_hex(answer.out) + '\n';
-  }
-  return sha256_hex(lines);
 }
 
 }  // namespace millwright

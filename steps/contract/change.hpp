@@ -38,9 +38,6 @@ class Answers {
   bool has(std::string_view key) const;
   const Answer& at(std::string_view key) const;  // throws std::logic_error: the step did not ask this
   std::string text(std::string_view key) const;  // out without trailing newlines
-  // SHA-256 over exit codes and stdout of all questions in key order, exactly as guarded actions compute it on the
-  // node: sha256 of the concatenation, for each key in bytewise order, of "<key> <exit> <sha256(out)>\n".
-  std::string digest() const;
   const std::map<std::string, Answer, std::less<>>& all() const { return answers_; }
 
  private:

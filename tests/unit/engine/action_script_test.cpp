@@ -95,14 +95,27 @@ TEST_F(ActionScriptTest, AnUndoIsToldWhenItMustNotRefuse) {
   EXPECT_FALSE(std::filesystem::exists(at("file")));
 }
 
-TEST_F(ActionScriptTest, TheGuardComputesTheSameDigestAsTheController) {
+TEST_F(ActionScriptTest, TheGuardReadsAnswersAsTheControllerDid) {
   write_file(at("file"), std::string("bytes \xff\x01 and no newline", 22));
-  parts_.guard = {{"b", "cat " + at("file")}, {"a", "echo it\\'s; echo noise >&2; exit 3"}, {"A", ":"}};
+  write_file(at("long"), std::string(10000, 'x') + "\n\n");
+  write_file(at("binary"), std::string("a\0b\n", 4));
+  // What the script around it uses, and what it was given, is not to be seen by a question.
+  parts_.guard = {{"b", "cat " + at("file")},
+                  {"a", "echo it\\'s; echo noise >&2; exit 3"},
+                  {"A", ":"},
+                  {"c", "cat " + at("long") + "; exit 4"},
+                  {"d", "cat " + at("binary")},
+                  {"e", "printf '%s\n' \"${S:-}${D:-}${1:-}\"; read -r l; echo \"$l\""},
+                  {"f", "set -eu; false; echo never"}};
   Answers answers;
   answers.set("A", {0, "", ""});
   answers.set("a", {3, "it's\n", "noise\n"});
   answers.set("b", {0, read_file(at("file")), ""});
-  parts_.digest = answers.digest();
+  answers.set("c", {4, read_file(at("long")), ""});
+  answers.set("d", {0, read_file(at("binary")), ""});
+  answers.set("e", {0, "\n\n", ""});
+  answers.set("f", {1, "", ""});
+  parts_.planned_on = answers;
   EXPECT_EQ(sh(compose_action(parts_)), 0) << read_file(at("err"));
   EXPECT_EQ(mark().kind, Kind::done);
 }
@@ -111,7 +124,7 @@ TEST_F(ActionScriptTest, AStaleGuardChangesNothing) {
   parts_.guard = {{"a", "cat " + at("file")}};
   Answers answers;
   answers.set("a", {0, "what was planned on\n", ""});
-  parts_.digest = answers.digest();
+  parts_.planned_on = answers;
   write_file(at("file"), "something else\n");
   EXPECT_NE(sh(compose_action(parts_)), 0);
   EXPECT_EQ(mark().kind, Kind::stale);
@@ -149,8 +162,7 @@ TEST_F(ActionScriptTest, WhereUndoOrMarkCannotBeWrittenNothingIsDone) {
   for (const std::string blocked : {"undo.sh", "script.sh", "meta.json", "outcome"}) {
     parts_.remote_dir = at("state/runs/r1/" + blocked);
     // Writing to a name that is a folder fails for root too, as a full disk would.
-    const std::string name = blocked == "outcome" ? "outcome.tmp" : "new/" + blocked;
-    std::filesystem::create_directories(parts_.remote_dir + "/" + name + "/x");
+    std::filesystem::create_directories(parts_.remote_dir + "/" + blocked + "/x");
     EXPECT_EQ(sh(compose_action(parts_)), 73) << blocked;
     EXPECT_FALSE(std::filesystem::exists(at("file"))) << blocked;
     EXPECT_EQ(mark().kind, Kind::absent) << blocked;
@@ -238,7 +250,9 @@ TEST_F(ActionScriptTest, AKilledActionIsToldFromARunningOne) {
 
 TEST_F(ActionScriptTest, AllTextsPassShellcheck) {
   if (std::system("command -v shellcheck >/dev/null 2>&1") != 0) GTEST_SKIP() << "no shellcheck here";
-  parts_.guard = {{"a", "true"}};
+  parts_.guard = {{"a", "true"}, {"b", "true"}};
+  parts_.planned_on.set("a", {0, "", ""});
+  parts_.planned_on.set("b", {0, std::string(10000, 'x'), ""});
   parts_.dead_man = std::chrono::seconds(60);
   action_.marks.may_drop_connection = true;
   action_.files = {{at("placed"), std::make_shared<const std::string>("x"), {}, "0640", "root", "root"}};
