@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "orchestrator/base/knowledge.hpp"
 #include "orchestrator/base/text.hpp"
@@ -12,6 +14,7 @@
 #include "orchestrator/engine/engine.hpp"
 #include "orchestrator/transport/connection.hpp"
 #include "steps/server/planner/render.hpp"
+#include "steps/server/planner/replan.hpp"
 
 namespace millwright {
 namespace {
@@ -24,6 +27,7 @@ struct Options {
   std::vector<std::string> given;
   int context = 0;
   int concurrency = 0;
+  std::vector<std::string> logs;  // oldest first
   InventoryOptions inventory;
 };
 
@@ -118,27 +122,135 @@ Result<Question> question_of(const Session& session, const Options& options, con
   return Question{std::move(query), std::move(*flags), std::move(*table)};
 }
 
-int run(const Session& session, const Options& options) {
-  const auto knowledge = load_knowledge(knowledge_folders());
-  if (!knowledge) return session.refuse(knowledge.error());
+int answer_error(const Session& session, const Error& error) {
+  const bool contacted =
+      error.kind == ErrorKind::connect || error.kind == ErrorKind::auth || error.kind == ErrorKind::host_key;
+  if (!contacted) return session.refuse(error);
+  session.fail_with(error);
+  return kUnreachable;
+}
+
+void print_json(const Session& session, const Value& json) {
+  session.console.out(json.dump(2, ' ', false, Value::error_handler_t::replace) + "\n");
+}
+
+int plan_only(const Session& session, const Options& options, const Knowledge& knowledge) {
   if (options.model.empty() || options.gpus.empty() || options.engine.empty())
     return session.refuse(make_error(ErrorKind::usage, "fit needs a model, --gpus and --engine")
                               .with_hint("millwright fit --help shows examples"));
-  const auto question = question_of(session, options, *knowledge);
-  if (!question) {
-    const bool contacted = question.error().kind == ErrorKind::connect || question.error().kind == ErrorKind::auth ||
-                           question.error().kind == ErrorKind::host_key;
-    if (!contacted) return session.refuse(question.error());
-    session.fail_with(question.error());
-    return kUnreachable;
+  const auto question = question_of(session, options, knowledge);
+  if (!question) return answer_error(session, question.error());
+  const planner::Plan plan = planner::make_plan(knowledge, question->query, question->flags, question->table);
+  if (session.common.json) {
+    print_json(session, planner::to_json(plan, question->query, options.model));
+  } else {
+    session.console.out(planner::as_text(plan, question->query, options.model, session.console.columns));
   }
-  const planner::Plan plan = planner::make_plan(*knowledge, question->query, question->flags, question->table);
-  session.console.out(session.common.json
-                          ? planner::to_json(plan, question->query, options.model)
-                                    .dump(2, ' ', false, Value::error_handler_t::replace) +
-                                "\n"
-                          : planner::as_text(plan, question->query, options.model, session.console.columns));
   return plan.decision == planner::Decision::does_not_fit ? kDoesNotFit : kDone;
+}
+
+Result<planner::LogReading> reading_of(const std::string& file, const std::string& engine, const Knowledge& knowledge) {
+  constexpr std::uintmax_t most = 256u << 20;
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(file, failure) || std::filesystem::file_size(file, failure) > most)
+    return fail(make_error(ErrorKind::usage, fmt::format("{} is no log file of at most 256 MiB", file))
+                    .with_hint("journalctl -u UNIT > FILE writes one"));
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return fail(make_error(ErrorKind::io, "cannot read " + file).with_hint("may this user read it?"));
+  auto reading = planner::read_log(knowledge, text.str(), engine);
+  if (!reading) return fail(wrap(reading.error(), "reading " + file));
+  return reading;
+}
+
+// What the log itself says stands in for what the command line leaves out.
+void complete(Options& options, const planner::LogReading& reading, const Knowledge& knowledge) {
+  if (options.engine.empty())
+    options.engine = reading.version.empty() ? reading.engine : reading.engine + "@" + reading.version;
+  std::error_code failure;
+  if (options.model.empty() &&
+      (std::filesystem::exists(reading.model, failure) || planner::known_model(knowledge, reading.model)))
+    options.model = reading.model;
+  if (!options.gpus.empty()) return;
+  const auto pre = reading.term("pre_gib");
+  const auto total =
+      reading.failure ? reading.failure->numbers.find("total_gib") : std::map<std::string, double>::const_iterator();
+  const bool has_total = reading.failure && total != reading.failure->numbers.end();
+  if (!pre && !has_total) return;
+  int ranks = 1;
+  for (const char* name : {"tp-size", "tensor-parallel-size", "pp-size", "pipeline-parallel-size"}) {
+    const auto found = reading.arguments.find(name);
+    if (found != reading.arguments.end()) ranks *= std::max(1, std::atoi(found->second.c_str()));
+  }
+  options.gpus = fmt::format("{}xgpu:{:.2f}GiB", ranks, has_total ? total->second : *pre);
+}
+
+// Without a model there is nothing to compare with and nothing to solve; what is no matter of memory is answered all
+// the same.
+int say_reading(const Session& session, const Options& options, const planner::LogReading& reading,
+                const Knowledge& knowledge) {
+  const std::string& file = options.logs.back();
+  const bool failed = reading.failure.has_value();
+  std::string verdict;
+  if (failed && !planner::is_about_memory(*reading.failure)) {
+    const std::size_t at = options.engine.find('@');
+    const auto facts = planner::engine_facts(knowledge, reading.engine,
+                                             at == std::string::npos ? reading.version : options.engine.substr(at + 1));
+    if (!facts) return session.refuse(facts.error());
+    const auto table = planner::FlagTable::load(knowledge, facts->engine(), facts->version());
+    if (!table) return session.refuse(table.error());
+    verdict = planner::verdict_without_memory(*reading.failure, *table);
+  } else {
+    verdict = fmt::format("to compare and to plan the next start, name {}",
+                          options.model.empty() ? "the model" : "the GPUs (--gpus)");
+  }
+  if (session.common.json) {
+    print_json(session, {{"schema_version", planner::kPlanSchemaVersion},
+                         {"log", planner::to_json(reading, file)},
+                         {"verdict", verdict}});
+  } else {
+    session.console.out(planner::as_text(reading, file) + verdict + "\n");
+  }
+  return failed ? kDoesNotFit : kDone;
+}
+
+int from_log(const Session& session, Options options, const Knowledge& knowledge) {
+  std::vector<planner::LogReading> readings;
+  for (const std::string& file : options.logs) {
+    auto reading = reading_of(file, options.engine.substr(0, options.engine.find('@')), knowledge);
+    if (!reading) return session.refuse(reading.error());
+    readings.push_back(std::move(*reading));
+  }
+  const planner::LogReading reading = std::move(readings.back());
+  readings.pop_back();
+  complete(options, reading, knowledge);
+  const std::string& file = options.logs.back();
+  const bool failed = reading.failure.has_value();
+  if (options.model.empty() || options.gpus.empty()) {
+    return say_reading(session, options, reading, knowledge);
+  }
+  auto question = question_of(session, options, knowledge);
+  if (!question) return answer_error(session, question.error());
+  planner::add_logged_flags(reading, question->table, question->flags);
+  question->query.set = question->flags.set;
+  const planner::Replan replan =
+      planner::replan(knowledge, question->query, question->flags, question->table, reading, readings);
+  if (session.common.json) {
+    Value json = planner::to_json(replan.plan, question->query, options.model);
+    json["log"] = planner::to_json(reading, file);
+    json["replan"] = planner::to_json(replan);
+    print_json(session, json);
+  } else {
+    session.console.out(planner::as_text(reading, file) + planner::as_text(replan, question->query, options.model));
+  }
+  return failed && (replan.next.empty() || replan.opposite) ? kDoesNotFit : kDone;
+}
+
+int run(const Session& session, const Options& options) {
+  const auto knowledge = load_knowledge(knowledge_folders());
+  if (!knowledge) return session.refuse(knowledge.error());
+  return options.logs.empty() ? plan_only(session, options, *knowledge) : from_log(session, options, *knowledge);
 }
 
 }  // namespace
@@ -165,14 +277,21 @@ void add_fit(CLI::App& app, Session& session) {
       ->take_all();
   verb->add_option("--context", options->context, "Longest request, in tokens")->type_name("N");
   verb->add_option("--concurrency", options->concurrency, "Requests at once")->type_name("N");
+  verb->add_option("--from-log", options->logs,
+                   "Log of a start: compare, or plan the next; again for tries before, oldest first")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
   verb->footer(
-      "\nExit codes: 0 fits, or worth a try; 1 usage; 2 does not fit; 4 host not reached\n"
+      "\nExit codes: 0 fits, or worth a try; 1 usage; 2 does not fit, or the log shows a\nfailure without a cure here; "
+      "4 host not reached\n"
       "\nExamples:\n  millwright fit Qwen/Qwen3.6-27B --gpus 2xA6000 --engine sglang@0.5.9\n"
       "  millwright fit /srv/models/gemma --gpus 8x80GiB --engine vllm --context 32768\n"
       "  millwright fit m.gguf --gpus rtx-3090 --engine llama.cpp --set ctx-size=65536\n"
       "  millwright fit openai/gpt-oss-120b --gpus H100 --engine vllm@0.11.0 --json\n"
+      "  millwright fit Qwen/Qwen3.6-27B --gpus 2xA6000 --from-log sglang.log\n"
       "  millwright fit Qwen/Qwen3-32B --gpus host:gpu1 -i hosts.yml --engine sglang");
   verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
 }

@@ -110,6 +110,27 @@ Result<FlagTable> FlagTable::load(const Knowledge& knowledge, const std::string&
   return out;
 }
 
+namespace {
+
+// A renamed flag keeps most of its words: mamba-radix-cache-strategy was mamba-scheduler-strategy.
+std::string most_words_in_common(const std::string& wanted, const std::vector<std::string>& names) {
+  const auto words = split(wanted, '-');
+  std::string best;
+  std::size_t most = 1;
+  for (const std::string& name : names) {
+    const auto others = split(name, '-');
+    const auto common =
+        static_cast<std::size_t>(std::count_if(words.begin(), words.end(), [&](const std::string& word) {
+          return std::find(others.begin(), others.end(), word) != others.end();
+        }));
+    const bool same_start = !others.empty() && others.front() == words.front();
+    if (same_start && common > most && 2 * common >= others.size()) most = common, best = name;
+  }
+  return best;
+}
+
+}  // namespace
+
 FlagTable::Found FlagTable::find(const std::string& word) const {
   std::string wanted = word;
   wanted.erase(0, wanted.find_first_not_of('-') == std::string::npos ? wanted.size() : wanted.find_first_not_of('-'));
@@ -143,6 +164,8 @@ FlagTable::Found FlagTable::find(const std::string& word) const {
     out.near = begun.front()->name;
   } else if (const auto near = nearest(wanted, names)) {
     out.near = *near;
+  } else {
+    out.near = most_words_in_common(wanted, names);
   }
   return out;
 }
