@@ -6,6 +6,7 @@
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/utf8.hpp"
+#include "orchestrator/cli/playbook_file.hpp"
 #include "orchestrator/cli/verbs.hpp"
 #include "orchestrator/report/text_layout.hpp"
 
@@ -76,7 +77,11 @@ std::string explanation(const CLI::App& app, const CLI::ParseError& error, std::
     const std::size_t colon = said.rfind(": ");
     const std::string word = split(colon == std::string::npos ? said : said.substr(colon + 2), ' ').back();
     if (chosen.empty() && !starts_with(word, "-")) {
-      if (const auto near = nearest(word, verb_names(app))) hint = fmt::format("did you mean 'millwright {}'?", *near);
+      if (const auto near = nearest(word, verb_names(app))) {
+        hint = fmt::format("did you mean 'millwright {}'?", *near);
+      } else if (const auto playbook = near_playbook(word)) {
+        hint = fmt::format("did you mean 'millwright apply {}'?", *playbook);
+      }
       return fmt::format("there is no verb '{}'", word);
     }
     const std::string option = word.substr(0, word.find('='));

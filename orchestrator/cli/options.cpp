@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <optional>
 
-#include "inventory/ini_words.hpp"
 #include "inventory/inventory.hpp"
 #include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
@@ -110,19 +110,49 @@ void from_file(const std::string& path, Value& into, std::vector<Error>& errors)
   }
 }
 
+// At blanks outside of quotes, as Ansible does; nothing where a quote is not closed. All else stays as it is written: a
+// backslash is a backslash.
+std::optional<std::vector<std::string>> split_values(const std::string& given) {
+  std::vector<std::string> words(1);
+  char quote = '\0';
+  for (const char c : given) {
+    if (quote == '\0' && (c == ' ' || c == '\t' || c == '\n')) {
+      if (!words.back().empty()) words.emplace_back();
+      continue;
+    }
+    if (quote == c) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '"' || c == '\'')) {
+      quote = c;
+    }
+    words.back() += c;
+  }
+  if (quote != '\0') return std::nullopt;
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+// Quotes around the whole value belong to the command line, not to the value.
+std::string without_quotes(const std::string& value) {
+  const bool quoted = value.size() >= 2 && value.front() == value.back() && (value[0] == '"' || value[0] == '\'');
+  return quoted ? value.substr(1, value.size() - 2) : value;
+}
+
 void from_words(const std::string& given, Value& into, std::vector<Error>& errors) {
-  const auto words = split_ini_words(given, Comments::no);
+  const auto words = split_values(given);
   if (!words) {
-    errors.push_back(extra_error(given, words.error().message, words.error().hint));
+    errors.push_back(extra_error(given, "a quote in -e is not closed",
+                                 "write such a value as JSON, or into a file and give -e @FILE"));
     return;
   }
-  for (const IniWord& word : *words) {
-    const std::size_t equals = word.text.find('=');
+  for (const std::string& word : *words) {
+    const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0) {
-      errors.push_back(
-          extra_error(given, fmt::format("-e takes name=value, not '{}'", word.text), "or a JSON object, or @FILE"));
+      errors.push_back(extra_error(given, fmt::format("-e takes name=value, not '{}'", word),
+                                   "a value with blanks takes quotes of its own: -e \"name='two words'\"; or a JSON "
+                                   "object, or @FILE"));
     } else {
-      into[word.text.substr(0, equals)] = word.text.substr(equals + 1);
+      into[word.substr(0, equals)] = without_quotes(word.substr(equals + 1));
     }
   }
 }

@@ -28,7 +28,8 @@ std::vector<std::string> inventory_sources(const InventoryOptions& options);
 Result<std::vector<std::string>> match_hosts(const Inventory& inventory, const std::string& pattern,
                                              const InventoryOptions& options);
 
-// The values of -e: "name=value other='two words'", a JSON object, or @FILE (YAML or JSON). Later ones win.
+// The values of -e: "name=value other='two words'" (texts, split at blanks outside of quotes), a JSON object, or @FILE
+// (YAML or JSON). Later ones win.
 tl::expected<Value, std::vector<Error>> extra_variables(const std::vector<std::string>& given);
 
 }  // namespace millwright

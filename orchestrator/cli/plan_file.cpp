@@ -89,6 +89,7 @@ Result<RunOptions> todays_options(const Session& session, const PlayOptions& opt
   today.refreshed_inputs = *extra;
   InventoryOptions sources = options.inventory;
   if (sources.sources.empty()) sources.sources = plan.inventory;
+  today.inventory = sources.sources;
   if (plan.parameters.dump().find("[secret]") == std::string::npos || sources.sources.empty()) return today;
   const auto inventory = load_inventory(session, sources);
   if (!inventory) return fail(wrap(inventory.error().front(), "looking up the secrets of the plan's hosts"));

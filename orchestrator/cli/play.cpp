@@ -138,7 +138,7 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   Errors errors;
   Play play;
   const std::string path = playbook_file(options.playbook);
-  const auto playbook = load_playbook(path, registry);
+  const auto playbook = load_named_playbook(options.playbook, registry);
   const auto inventory = load_inventory(session, options.inventory);
   const auto extra = extra_variables(options.extra);
   const auto wait = parse_duration(options.lock_wait);
@@ -169,6 +169,7 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   const auto text = read_file(path);  // read before, so it is missing only if it was removed this instant
   if (!text) return tl::unexpected(Errors{text.error()});
   play.text = *text;
+  play.options.inventory = options.inventory.sources;
   play.options.forks = options.forks;
   play.options.steps_at_once = options.steps_at_once;
   play.options.tags = options.tags;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
@@ -32,6 +33,22 @@ std::string Session::state_directory() const {
 }
 
 Result<std::unique_ptr<Journal>> Session::open_journal() const { return wiring.open_journal(state_directory()); }
+
+Result<std::unique_ptr<Journal>> Session::open_kept_journal() const {
+  namespace fs = std::filesystem;
+  const char* const variable = std::getenv("MILLWRIGHT_STATE");
+  const bool named = !common.state.empty() || (variable != nullptr && *variable != '\0');
+  const std::string folder = state_directory();
+  std::error_code failed;
+  if (named && !fs::exists(folder + "/journal.db", failed)) {
+    const bool there = fs::is_directory(folder, failed);
+    return fail(make_error(ErrorKind::usage, there ? fmt::format("there is no journal in {}", folder)
+                                                   : fmt::format("there is no folder {}", folder))
+                    .with_hint(fmt::format("{} names the folder of a journal; the first apply makes it",
+                                           common.state.empty() ? "MILLWRIGHT_STATE" : "--state")));
+  }
+  return open_journal();
+}
 
 int Session::refuse(const std::vector<Error>& errors) const {
   for (const Error& error : errors) console.err(redactor().redact(render(error)));

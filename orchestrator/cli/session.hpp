@@ -54,6 +54,9 @@ struct Session {
   // $XDG_STATE_HOME/millwright, else ~/.local/state/millwright; --state and $MILLWRIGHT_STATE come first.
   std::string state_directory() const;
   Result<std::unique_ptr<Journal>> open_journal() const;
+  // For verbs that only read what earlier ones kept: where --state or $MILLWRIGHT_STATE names a folder without a
+  // journal, that is an error (usage), and none is made there.
+  Result<std::unique_ptr<Journal>> open_kept_journal() const;
 
   // All errors, then what they mean: "2 errors; nothing was contacted." Returns kUsage.
   int refuse(const std::vector<Error>& errors) const;

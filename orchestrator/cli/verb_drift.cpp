@@ -14,7 +14,7 @@ namespace {
 // What a run left, as the journal knows it: nothing but secrets has to be given again.
 int look_at_run(const Session& session, const StepKinds& kinds, const PlayOptions& options, const std::string& name,
                 Asking asking) {
-  const auto journal = session.open_journal();
+  const auto journal = session.open_kept_journal();
   if (!journal) return session.fail_with(journal.error());
   const auto record = find_applied_run(**journal, name);
   if (!record) return session.refuse(record.error());

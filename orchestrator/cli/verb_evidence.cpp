@@ -43,7 +43,7 @@ int print_one(const Session& session, const std::vector<EvidenceRecord>& records
 }
 
 int run(const Session& session, const Options& options) {
-  const auto journal = session.open_journal();
+  const auto journal = session.open_kept_journal();
   if (!journal) return session.fail_with(journal.error());
   const auto record = find_run(**journal, options.run);
   if (!record) return session.fail_with(record.error());

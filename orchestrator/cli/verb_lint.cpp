@@ -50,17 +50,17 @@ void check_with_hosts(const Inventory& inventory, const Options& options, const 
   if (!again) errors.insert(errors.end(), again.error().begin(), again.error().end());
 }
 
-void check_playbook(const std::string& path, const Inventory* inventory, const Options& options,
+void check_playbook(const std::string& name, const Inventory* inventory, const Options& options,
                     const StepRegistry& registry, std::string& good, Errors& errors) {
   const std::size_t before = errors.size();
-  const auto playbook = load_playbook(path, registry);
+  const auto playbook = load_named_playbook(name, registry);
   if (!playbook) {
     errors.insert(errors.end(), playbook.error().begin(), playbook.error().end());
     return;
   }
   if (inventory != nullptr) check_with_hosts(*inventory, options, *playbook, registry, errors);
   if (errors.size() == before)
-    good += fmt::format("{}: no mistakes found, {}\n", path, counted(playbook->steps.size(), "step"));
+    good += fmt::format("{}: no mistakes found, {}\n", playbook->path, counted(playbook->steps.size(), "step"));
 }
 
 // How each host is reached, so that a bad port shows here and not in the middle of a run.
@@ -99,7 +99,7 @@ int run(const Session& session, const Options& options) {
     }
   }
   for (const std::string& name : options.playbooks)
-    check_playbook(playbook_file(name), inventory ? &*inventory : nullptr, options, kinds->registry, good, errors);
+    check_playbook(name, inventory ? &*inventory : nullptr, options, kinds->registry, good, errors);
   if (inventory) check_inventory(*inventory, options, good, errors);
   errors.insert(errors.end(), of_inventory.begin(), of_inventory.end());
   if (session.common.json) {

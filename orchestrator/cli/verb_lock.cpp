@@ -19,10 +19,44 @@ struct Options {
   std::string why;
   InventoryOptions inventory;
   bool yes = false;
+  bool force = false;
 };
 
 constexpr int kLockHeld = static_cast<int>(ExitCode::lock_held);
 constexpr int kUnreachable = static_cast<int>(ExitCode::unreachable);
+
+std::string_view to_string(Liveness process) {
+  switch (process) {
+    case Liveness::alive:
+      return "alive";
+    case Liveness::dead:
+      return "dead";
+    case Liveness::unknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+// Behind who holds it; empty for a person.
+std::string whether_it_runs(Liveness process) {
+  switch (process) {
+    case Liveness::alive:
+      return ", which is running";
+    case Liveness::dead:
+      return ", which runs no more";
+    case Liveness::unknown:
+      return "; whether it still runs cannot be seen from here";
+  }
+  return {};
+}
+
+// Freeing the lock of a run that lives lets two of them change one node: that has to be said in so many words.
+Error still_held(const std::string& what, Liveness process) {
+  return make_error(ErrorKind::busy, what + whether_it_runs(process))
+      .with_hint(process == Liveness::alive
+                     ? "wait for it, or end it with Ctrl-C there; --force frees the lock all the same"
+                     : "look where it was started; --force frees the lock all the same");
+}
 
 int list(const Session& session, const std::vector<LockRecord>& locks) {
   if (session.common.json) {
@@ -32,6 +66,7 @@ int list(const Session& session, const std::vector<LockRecord>& locks) {
                      {"holder", lock.holder},
                      {"why", lock.why},
                      {"since", iso_utc(lock.since)},
+                     {"process", lock.by_hand ? Value() : Value(to_string(lock.process))},
                      {"by_hand", lock.by_hand}});
     }
     session.console.out(out.dump(2, ' ', false, Value::error_handler_t::replace) + "\n");
@@ -39,8 +74,9 @@ int list(const Session& session, const std::vector<LockRecord>& locks) {
   }
   if (locks.empty()) session.console.out("nothing is locked\n");
   for (const LockRecord& lock : locks) {
-    session.console.out(fmt::format("{}  held {} {} since {}{}\n", lock.name, lock.by_hand ? "by hand by" : "by",
-                                    lock.holder, iso_utc(lock.since), lock.why.empty() ? "" : ": " + lock.why));
+    session.console.out(fmt::format("{}  held {} {} since {}{}{}\n", lock.name, lock.by_hand ? "by hand by" : "by",
+                                    lock.holder, iso_utc(lock.since), lock.why.empty() ? "" : ": " + lock.why,
+                                    lock.by_hand ? "" : whether_it_runs(lock.process)));
   }
   return kDone;
 }
@@ -121,8 +157,13 @@ int free_on_node(const Session& session, const Options& options) {
     session.console.out(fmt::format("{} is free on the node\n", name));
     return kDone;
   }
-  const std::string question = fmt::format("{}. If that run still lives, both will change the node. Unlock?",
-                                           node_lock_error(name, held).message);
+  const std::string said = node_lock_error(name, held).message;
+  const bool by_hand = starts_with(held, std::string(kByHand) + "|");
+  if (!by_hand && !options.force && !holder_is_dead(held)) {
+    session.fail_with(still_held(said, Liveness::unknown));
+    return kLockHeld;
+  }
+  const std::string question = said + ". Unlock?";
   if (!options.yes && !session.confirm(question)) return kUsage;
   const auto freed = on_node(session, *host, free_lock_script(held));
   if (!freed) {
@@ -134,7 +175,8 @@ int free_on_node(const Session& session, const Options& options) {
 }
 
 int unlock(const Session& session, const Options& options) {
-  const auto journal = session.open_journal();
+  const auto journal =
+      inventory_sources(options.inventory).empty() ? session.open_kept_journal() : session.open_journal();
   if (!journal) return session.fail_with(journal.error());
   const auto locks = (*journal)->locks();
   if (!locks) return session.fail_with(locks.error());
@@ -144,8 +186,13 @@ int unlock(const Session& session, const Options& options) {
   for (const LockRecord& lock : *locks) {
     names.push_back(lock.name);
     if (lock.name != options.name && lock.name != "node:" + options.name) continue;
-    const std::string question = fmt::format(
-        "{} is held by {}. If that run still lives, both will change the node. Unlock?", lock.name, lock.holder);
+    const std::string said = fmt::format("{} is held {}{}{}", lock.name, lock.by_hand ? "by hand by " : "by ",
+                                         lock.holder, lock.why.empty() ? "" : " (" + lock.why + ")");
+    if (!lock.by_hand && !options.force && lock.process != Liveness::dead) {
+      session.fail_with(still_held(said, lock.process));
+      return kLockHeld;
+    }
+    const std::string question = said + (lock.by_hand ? "" : whether_it_runs(lock.process)) + ". Unlock?";
     if (!options.yes && !session.confirm(question)) return kUsage;
     const auto unlocked = (*journal)->unlock(lock.name, lock.holder);
     if (!unlocked) return session.fail_with(unlocked.error());
@@ -186,10 +233,15 @@ void add_unlock(CLI::App& app, Session& session) {
   CLI::App* verb = app.add_subcommand("unlock", "List locks, or free one");
   verb->add_option("name", options->name, "The lock: node:gpu1, or just gpu1")->type_name("NAME");
   verb->add_flag("-y,--yes", options->yes, "Do not ask");
+  verb->add_flag("--force", options->force, "Also the lock of a run that is not known to be dead");
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
-  add_examples(*verb, {"millwright unlock", "millwright unlock gpu1 -y",
-                       "millwright unlock gpu1 -i hosts.yml     on the node itself too"});
+  verb->footer(
+      "\nA lock whose run is dead is free anyway: the next run takes it over.\n"
+      "Exit codes: 0 free, 1 usage, 4 unreachable, 7 its run lives, or may live\n"
+      "\nExamples:\n  millwright unlock                       who holds what\n"
+      "  millwright unlock gpu1 -i hosts.yml     on the node itself too\n"
+      "  millwright unlock gpu1 --force -y");
   verb->callback([&session, options] { session.chosen = [&session, options] { return unlock(session, *options); }; });
 }
 

@@ -27,6 +27,7 @@ struct Options {
 tl::expected<RunOptions, std::vector<Error>> refreshed(const Session& session, const Options& options) {
   RunOptions out;
   std::vector<Error> errors;
+  out.inventory = options.inventory.sources;
   const auto wait = parse_duration(options.lock_wait);
   if (wait) {
     out.lock_wait = *wait;
@@ -56,7 +57,7 @@ tl::expected<RunOptions, std::vector<Error>> refreshed(const Session& session, c
 }
 
 Result<RunRecord> record_of(const Session& session, const std::string& name) {
-  const auto journal = session.open_journal();
+  const auto journal = session.open_kept_journal();
   if (!journal) return fail(journal.error());
   return find_applied_run(**journal, name);
 }

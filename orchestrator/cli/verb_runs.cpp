@@ -11,7 +11,7 @@ namespace millwright {
 namespace {
 
 int run(const Session& session, std::size_t newest) {
-  const auto journal = session.open_journal();
+  const auto journal = session.open_kept_journal();
   if (!journal) return session.fail_with(journal.error());
   const auto runs = (*journal)->runs(newest);
   if (!runs) return session.fail_with(runs.error());

@@ -19,6 +19,7 @@
 #include "steps/smoke/baseline.hpp"
 #include "steps/smoke/register.hpp"
 #include "steps/smoke/smoke.hpp"
+#include "steps/smoke/smoke_step.hpp"
 
 namespace millwright {
 namespace {
@@ -145,17 +146,36 @@ std::string json_of(const SmokeReport& report) {
 // Writes what was asked for besides the output; the first passing run makes the baseline.
 Result<void> write_files(const Session& session, const Options& options, const SmokeReport& report, bool had_baseline) {
   if (!options.junit.empty()) {
-    if (auto written = write_text(options.junit, junit_of(report, options.url, iso_utc(session.wiring.clock->now())));
-        !written)
+    const std::string xml = junit_of(report, options.url, iso_utc(session.wiring.clock->now()));
+    if (options.junit == "-") {
+      session.console.out(xml);
+    } else if (auto written = write_text(options.junit, xml); !written) {
       return written;
+    }
   }
   if (options.baseline.empty() || had_baseline || report.verdict != VerdictKind::pass) return {};
   if (auto written = write_text(options.baseline, json_of(report)); !written) return written;
-  if (!session.common.json) session.console.out("Baseline written: " + options.baseline + "\n");
+  if (!session.common.json && options.junit != "-") session.console.out("Baseline written: " + options.baseline + "\n");
+  return {};
+}
+
+// What is no address must not be told as a server that does not answer.
+Result<void> check_usage(const Session& session, const Options& options) {
+  if (const auto parts = split_endpoint(options.url); !parts) {
+    Error error = parts.error();
+    error.kind = ErrorKind::usage;
+    return fail(std::move(error));
+  }
+  if (options.junit == "-" && session.common.json) {
+    return fail(make_error(ErrorKind::usage, "--json and --junit - both want standard output")
+                    .with_hint("write one of them to a file: --junit FILE"));
+  }
   return {};
 }
 
 int run(const Session& session, const Options& options) {
+  if (const auto good = check_usage(session, options); !good) return session.refuse(good.error());
+  const bool text = !session.common.json && options.junit != "-";
   auto knowledge = load_knowledge(knowledge_folders());
   if (!knowledge) return session.refuse(knowledge.error());
   const auto rules = load_smoke_rules(*knowledge);
@@ -175,7 +195,7 @@ int run(const Session& session, const Options& options) {
   smoke.ready_wait = *wait;
   EvidenceFolder evidence(options.evidence, *session.wiring.clock);
   smoke.keep = [&](const std::string& name, std::string_view bytes) { return evidence.keep(name, bytes); };
-  if (!session.common.json) {
+  if (text) {
     smoke.on_probe = [&](const ProbeReport& probe) {
       session.console.out(redactor().redact(probe_line(probe)) + "\n");
     };
@@ -190,7 +210,7 @@ int run(const Session& session, const Options& options) {
   }
   if (session.common.json) {
     session.console.out(json_of(report));
-  } else {
+  } else if (text) {
     session.console.out(redactor().redact(closing_lines(report, **rules)));
     if (evidence.used()) session.console.out("Evidence: " + evidence.path() + "\n");
   }
@@ -214,7 +234,7 @@ void add_smoke(CLI::App& app, Session& session) {
       ->excludes("--api-key-file");
   verb->add_option("--wait", options->wait, "Wait so long for a server that is still starting")->type_name("DURATION");
   verb->add_option("--evidence", options->evidence, "Folder for the raw bytes of failed exchanges")->type_name("DIR");
-  verb->add_option("--junit", options->junit, "Write JUnit XML there")->type_name("FILE");
+  verb->add_option("--junit", options->junit, "Write JUnit XML there; - is standard output")->type_name("FILE");
   verb->add_option("--baseline", options->baseline,
                    "Compare the speed with that file; the first run that passes makes it")
       ->type_name("FILE");

@@ -36,13 +36,15 @@ void say_started(RunContext& run, const std::string& verb, const std::vector<Pla
   for (const StepDecl& step : run.playbook.steps) {
     Value needs = Value::array();
     for (const NeedDecl& need : step.needs) needs.push_back(need.step);
-    steps.push_back({{"id", step.id}, {"uses", step.uses}, {"needs", std::move(needs)}, {"in", step.in}});
+    steps.push_back(
+        {{"id", step.id}, {"name", step.name}, {"uses", step.uses}, {"needs", std::move(needs)}, {"in", step.in}});
   }
   run.recorder.emit(EventType::run_started, "", "",
                     {{"playbook", run.playbook.name.empty() ? run.playbook.path : run.playbook.name},
                      {"hosts", std::move(names)},
                      {"steps", std::move(steps)},
                      {"verb", verb},
+                     {"inventory", run.options.inventory},
                      {"inputs", without_secret_inputs(run.playbook, run.inputs)}});
 }
 

@@ -74,7 +74,8 @@ struct RunOptions {
   bool no_rollback = false;  // leave failures as they are
   Pipelining pipelining = Pipelining::on;
   Milliseconds lock_wait{0};
-  std::string why;  // shown to others who meet the lock
+  std::string why;                     // shown to others who meet the lock
+  std::vector<std::string> inventory;  // as the command line names it: shown where going back needs it again
   // A saved plan that is being done: nothing else than this is. Null: whatever is needed.
   std::shared_ptr<const std::vector<PlannedUnit>> approved;
   // Where actions keep undo and marks on a node. Empty: /var/lib/millwright as root, else ~/.local/state/millwright.
@@ -89,6 +90,7 @@ struct HostSummary {
   std::string host;
   std::string state;  // ok | changed | failed | rolled_back | rollback_incomplete | unreachable | cancelled
   int ok = 0, changed = 0, failed = 0, skipped = 0, unknown = 0;
+  int ignored = 0;  // failed, with ignore_failure
 };
 
 struct RunSummary {

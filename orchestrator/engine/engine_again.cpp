@@ -99,6 +99,7 @@ Result<RunSummary> Engine::resume(const std::string& id, const RunOptions& optio
   again.mode = Mode::apply;
   again.lock_wait = options.lock_wait;
   again.why = options.why;
+  again.inventory = options.inventory;
   RunLocks locks(services_, describe_this_process());
   if (Result<void> taken = locks.take(hosts, again, interrupt_); !taken) return fail(taken.error());
   const Result<std::vector<StepRecord>> steps = services_.journal->steps(record.id);
@@ -146,6 +147,19 @@ Result<RunSummary> Engine::look_again(const std::string& id, const RunOptions& o
   return summary;
 }
 
+namespace {
+
+// What a run came to, where that is worth keeping beside "rolled back".
+std::string failure_of(const RunRecord& record) {
+  if (!record.exit_code) return {};
+  const auto code = static_cast<ExitCode>(*record.exit_code);
+  const bool no_failure =
+      code == ExitCode::done || code == ExitCode::rolled_back || code == ExitCode::rollback_incomplete;
+  return no_failure ? std::string() : record.sentence;
+}
+
+}  // namespace
+
 Result<RunSummary> Engine::rollback(const std::string& id, const std::vector<std::string>& wanted,
                                     const RunOptions& options) {
   Result<std::unique_ptr<KnownRun>> known = load_run(services_, id, options);
@@ -165,6 +179,7 @@ Result<RunSummary> Engine::rollback(const std::string& id, const std::vector<std
   again.mode = Mode::apply;
   again.lock_wait = options.lock_wait;
   again.why = options.why;
+  again.inventory = options.inventory;
   again.force_undo = options.force_undo;
   RunLocks locks(services_, describe_this_process());
   if (Result<void> taken = locks.take(hosts, again, interrupt_); !taken) return fail(taken.error());
@@ -173,6 +188,7 @@ Result<RunSummary> Engine::rollback(const std::string& id, const std::vector<std
   RunContext run(services_, interrupt_, (*known)->playbook, (*known)->parameters.inputs, again, (*known)->record.id);
   run.holder = holder_of(run.run());
   run.earlier = records_of(*steps);
+  run.ended_before = failure_of((*known)->record);
   restore_board(run, hosts);
   const SteadyPoint start = services_.clock->steady();
   say_started(run, "rollback", hosts);

@@ -260,6 +260,7 @@ HostEnd HostWorker::summarize() {
     summary.ok += result.progress == Progress::ok ? 1 : 0;
     summary.changed += result.progress == Progress::changed ? 1 : 0;
     summary.failed += result.progress == Progress::failed && !result.ignored ? 1 : 0;
+    summary.ignored += result.progress == Progress::failed && result.ignored ? 1 : 0;
     summary.skipped += result.progress == Progress::skipped ? 1 : 0;
     summary.unknown += result.progress == Progress::unknown ? 1 : 0;
     unreachable = unreachable || result.progress == Progress::unreachable;

@@ -65,8 +65,10 @@ Error node_lock_error(const std::string& node, const std::string& held) {
   if (fields.size() < field_count) {
     error = make_error(ErrorKind::busy, fmt::format("{} is locked by somebody else: {}", node, held));
   } else {
-    error = make_error(ErrorKind::busy, fmt::format("{} is locked by run {} of {} since {}{}", node, fields[0],
-                                                    fields[1], fields[7], fields[8].empty() ? "" : ": " + fields[8]));
+    // The holder is "user@machine pid 1 run RUN": the run is said already.
+    const std::string who = fields[1].substr(0, fields[1].find(" run "));
+    error = make_error(ErrorKind::busy, fmt::format("{} is locked by run {} of {} since {}{}", node, fields[0], who,
+                                                    fields[7], fields[8].empty() ? "" : ": " + fields[8]));
   }
   error.hint =
       "wait for it with --lock-wait; if that run is dead: millwright resume or rollback it, or millwright unlock";

@@ -27,7 +27,38 @@ std::string step_of(const std::string& key) { return key.substr(0, key.find('[')
 // The journal holds undo texts without secrets; such a text must not be run.
 bool was_redacted(const std::string& script) { return script.find("[secret]") != std::string::npos; }
 
+// What an action is about, by its title: the path in it, or else all but its first word (the verb).
+std::string subject_of(const std::string& title) {
+  const std::vector<std::string> words = split(title, ' ');
+  for (const std::string& word : words) {
+    if (starts_with(word, "/") && word.size() > 1) return word;
+  }
+  return join({words.begin() + 1, words.end()}, " ");
+}
+
 }  // namespace
+
+// "Someone else" may be a later run of one's own: its id and playbook, if this journal knows one that acted on the same
+// thing there and was not taken back. Empty: none.
+std::string Rollback::changed_later_by(const UndoRecord& record) const {
+  constexpr std::size_t most = 200;
+  Journal& journal = *run_.services.journal;
+  const std::string subject = subject_of(record.title);
+  const Result<std::optional<RunRecord>> self = journal.find_run(run_.run());
+  const Result<std::vector<RunRecord>> runs = journal.runs(most);
+  if (!self || !*self || !runs || subject.empty()) return {};
+  for (const RunRecord& later : *runs) {
+    if (later.started < (*self)->started) break;
+    if (later.id == run_.run() || later.verb != "apply") continue;
+    const Result<std::vector<UndoRecord>> undos = journal.undos(later.id);
+    if (!undos) continue;
+    const bool did = std::any_of(undos->begin(), undos->end(), [&](const UndoRecord& other) {
+      return other.host == record.host && other.state != UndoState::undone && subject_of(other.title) == subject;
+    });
+    if (did) return later.id;
+  }
+  return {};
+}
 
 // Last completed first; what never completed (the run was cut off in it) before all others.
 std::vector<UndoRecord> Rollback::records() {
@@ -64,7 +95,11 @@ void Rollback::settle(const UndoRecord& record, UndoState state, const std::stri
     undone_.push_back(record);
   } else {
     std::string text = fmt::format("{}: {}{}", record.host, record.title, why.empty() ? "" : " (" + why + ")");
-    if (state == UndoState::refused) text += "; rollback --force-undo takes it back all the same";
+    if (state == UndoState::refused) {
+      const std::string later = changed_later_by(record);
+      if (!later.empty()) text += fmt::format("; run {0} changed it since: millwright rollback {0} first", later);
+      text += "; rollback --force-undo takes it back all the same";
+    }
     left_.push_back({record, std::move(text), undone_.size(), false});
   }
 }

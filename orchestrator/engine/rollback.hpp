@@ -27,6 +27,7 @@ class Rollback {
   std::vector<UndoRecord> records();
   void undo(const UndoRecord& record);
   void settle(const UndoRecord& record, UndoState state, const std::string& why);
+  std::string changed_later_by(const UndoRecord& record) const;
   void try_again_what_failed();
   void forget_what_went_with_its_container();
   void run_what_comes_after();

@@ -29,7 +29,8 @@ struct RunContext {
   std::string holder;  // of locks: "user@host pid 1234"
   // What earlier lives of this run (before it was killed) got to, by host and step id. Empty for a new run.
   std::map<std::string, std::map<std::string, StepRecord>> earlier;
-  std::string looked_at;           // the run whose outputs `earlier` holds, when it is another one
+  std::string ended_before;  // the sentence that this run ended with before it was taken back, if that was a failure
+  std::string looked_at;     // the run whose outputs `earlier` holds, when it is another one
   std::set<std::size_t> left_out;  // steps that do not run: --tags, --skip-tags, --start-at
 
   RunContext(EngineServices given, const InterruptLevel& level, const Playbook& book, Value run_inputs,

@@ -37,6 +37,21 @@ ExitCode code_of(const RunContext& run, const std::vector<HostEnd>& ends) {
   return ExitCode::done;
 }
 
+// "h1, h2 and 3 more": so many names that a line still holds them.
+std::string few(const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 5;
+  if (names.size() <= shown) return join(names, ", ");
+  return fmt::format("{} and {} more", join({names.begin(), names.begin() + shown}, ", "), names.size() - shown);
+}
+
+std::vector<std::string> unreachable_hosts(const std::vector<HostEnd>& ends) {
+  std::vector<std::string> names;
+  for (const HostEnd& end : ends) {
+    if (end.summary.state == "unreachable") names.push_back(end.summary.host);
+  }
+  return names;
+}
+
 // Of drift and verify.
 std::string how_it_looks(const std::vector<HostEnd>& ends, const std::string& why) {
   int steps = 0;
@@ -50,14 +65,25 @@ std::string how_it_looks(const std::vector<HostEnd>& ends, const std::string& wh
                      hosts == 1 ? "" : "s", steps == 1 ? "is" : "are", why);
 }
 
+std::string done_with(const std::vector<HostEnd>& ends) {
+  int ignored = 0;
+  for (const HostEnd& end : ends) ignored += end.summary.ignored;
+  if (ignored == 0) return "done";
+  return fmt::format("done; {} failure{} ignored", ignored, ignored == 1 ? " was" : "s were");
+}
+
 std::string how_it_ended(const RunContext& run, const std::vector<HostEnd>& ends, ExitCode code) {
   const auto first =
       std::find_if(ends.begin(), ends.end(), [](const HostEnd& end) { return end.first_error.has_value(); });
-  const std::string why =
+  const std::vector<std::string> lost = unreachable_hosts(ends);
+  std::string why =
       first == ends.end() ? std::string() : ": " + first->summary.host + ": " + first->first_error->message;
+  const bool told =
+      code == ExitCode::unreachable || (lost.size() == 1 && first != ends.end() && first->summary.host == lost.front());
+  if (!lost.empty() && !told) why += fmt::format("; not reached: {}", few(lost));
   switch (code) {
     case ExitCode::done:
-      if (!run.changes_nothing()) return "done";
+      if (!run.changes_nothing()) return done_with(ends);
       return run.options.asking == Asking::plan ? "planned; nothing was changed" : "everything is as the playbook says";
     case ExitCode::failed:
       if (run.changes_nothing() && run.options.asking != Asking::plan) return how_it_looks(ends, why);
@@ -67,7 +93,9 @@ std::string how_it_ended(const RunContext& run, const std::vector<HostEnd>& ends
     case ExitCode::rollback_incomplete:
       return "rolled back, but not everything is as before" + why;
     case ExitCode::unreachable:
-      return "not every host could be reached" + why;
+      // Of one host alone its name is not said twice.
+      return fmt::format("{} could not be reached{}", few(lost),
+                         lost.size() == 1 && first != ends.end() ? ": " + first->first_error->message : why);
     case ExitCode::inconclusive:
       return "inconclusive";
     case ExitCode::lock_held:
@@ -101,6 +129,7 @@ RunSummary summarize_run(const RunContext& run, const std::vector<HostEnd>& ends
 void finish(RunContext& run, RunSummary& summary, SteadyPoint begin, RolledBack why) {
   const bool wanted = why == RolledBack::as_asked && summary.exit == ExitCode::rolled_back;
   if (wanted) summary.sentence = "rolled back";
+  if (wanted && !run.ended_before.empty()) summary.sentence += "; before that: " + run.ended_before;
   HostSummary total;
   int unreachable = 0;
   std::string endpoint;
@@ -108,6 +137,7 @@ void finish(RunContext& run, RunSummary& summary, SteadyPoint begin, RolledBack 
     total.ok += host.ok;
     total.changed += host.changed;
     total.failed += host.failed;
+    total.ignored += host.ignored;
     total.skipped += host.skipped;
     total.unknown += host.unknown;
     unreachable += host.state == "unreachable" ? 1 : 0;
@@ -129,6 +159,7 @@ void finish(RunContext& run, RunSummary& summary, SteadyPoint begin, RolledBack 
                       {{"ok", total.ok},
                        {"changed", total.changed},
                        {"failed", total.failed},
+                       {"ignored", total.ignored},
                        {"skipped", total.skipped},
                        {"unknown", total.unknown},
                        {"unreachable", unreachable}}},

@@ -328,6 +328,7 @@ void StepRunner::say_finished(const StepDecl& decl, const StepResult& result, Mi
                 {"summary", result.summary},
                 {"milliseconds", took.count()},
                 {"outputs", result.outputs}};
+  if (result.progress == Progress::failed && decl.ignore_failure) data["ignored"] = true;
   if (result.error) data["error"] = error_value(*result.error);
   if (result.verdict) {
     data["verdict"] = {{"kind", to_string(result.verdict->kind)},

@@ -13,6 +13,7 @@
 #include "orchestrator/base/error.hpp"
 #include "orchestrator/base/event.hpp"
 #include "orchestrator/base/value.hpp"
+#include "orchestrator/journal/process_identity.hpp"
 
 namespace millwright {
 
@@ -58,7 +59,8 @@ struct LockRecord {
   std::string holder;  // "user@host pid 1234 run 2026..."
   std::string why;
   TimePoint since;
-  bool by_hand = false;  // a person's, not a process's: nobody takes it over
+  bool by_hand = false;                  // a person's, not a process's: nobody takes it over
+  Liveness process = Liveness::unknown;  // as `locks` finds it: of the process that took the lock
 };
 
 struct EvidenceRecord {

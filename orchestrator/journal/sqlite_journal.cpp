@@ -367,10 +367,15 @@ Result<void> SqliteJournal::unlock(const std::string& name, const std::string& h
 Result<std::vector<LockRecord>> SqliteJournal::locks() {
   return ledger_.read([&](Database& db) -> Result<std::vector<LockRecord>> {
     return read<LockRecord>(
-        db, "SELECT name, holder, why, since, machine FROM locks ORDER BY name", [](Statement&) {},
+        db, "SELECT name, holder, why, since, machine, boot, pid_namespace, pid, start FROM locks ORDER BY name",
+        [](Statement&) {},
         [](const Statement& row) -> Result<LockRecord> {
-          return LockRecord{row.text(0), row.text(1), row.text(2), from_milliseconds(row.number(3)),
-                            row.text(4).empty()};
+          const bool by_hand = row.text(4).empty();
+          const ProcessIdentity process{row.text(4), row.text(5), row.text(6), static_cast<long>(row.number(7)),
+                                        row.text(8)};
+          return LockRecord{row.text(0), row.text(1),
+                            row.text(2), from_milliseconds(row.number(3)),
+                            by_hand,     by_hand ? Liveness::unknown : liveness(process)};
         });
   });
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/playbook/document.hpp"
@@ -79,6 +80,20 @@ void read_inputs(Draft& draft, const YamlNode& node) {
   }
 }
 
+namespace {
+
+// `-e list=[a, b]`: as text it would be a list with one odd item.
+std::optional<std::string> data_as_text(const InputSpec& spec, const Value& given) {
+  const bool structured = spec.type == ValueType::list || spec.type == ValueType::mapping;
+  if (!structured || !given.is_string()) return std::nullopt;
+  const std::string text = given.get<std::string>();
+  const std::string_view begin = trim(text).substr(0, 1);
+  if (begin != "[" && begin != "{") return std::nullopt;
+  return text;
+}
+
+}  // namespace
+
 tl::expected<Value, std::vector<Error>> resolve_inputs(const Playbook& playbook, const Value& given) {
   std::vector<Error> errors;
   std::vector<std::string> names;
@@ -104,6 +119,14 @@ tl::expected<Value, std::vector<Error>> resolve_inputs(const Playbook& playbook,
                              .with_hint(fmt::format("give it with -e {}=...", name)));
       }
       out[name] = input.spec.default_value;
+      continue;
+    }
+    if (const auto text = data_as_text(input.spec, *found)) {
+      errors.push_back(
+          make_error(ErrorKind::usage,
+                     fmt::format("input '{}' is a {}, and '{}' is text", name, to_string(input.spec.type), *text))
+              .at(input.mark)
+              .with_hint(fmt::format("name=value gives text; data is JSON: -e '{{\"{}\": ...}}', or @FILE", name)));
       continue;
     }
     Result<Value> checked = check_value(input.spec, *found);

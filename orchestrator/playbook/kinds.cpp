@@ -50,12 +50,52 @@ std::optional<YamlNode> read_template(Draft& draft, const std::string& path, con
 
 bool is_expression(const YamlNode& node) { return node.text.find("{{") != std::string::npos; }
 
+// Text that renders to itself: what would begin an expression or a statement is written as one that gives it.
+std::string unevaluated(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool begins = text[at] == '{' && at + 1 < text.size() && (text[at + 1] == '{' || text[at + 1] == '%');
+    if (!begins) {
+      out += text[at];
+      continue;
+    }
+    out += fmt::format("{{{{ '{}' }}}}", text.substr(at, 2));
+    ++at;
+  }
+  return out;
+}
+
+// The texts of an input: of a list its items', of a mapping {that: ...} that one's. The braces around a whole
+// expression are left out.
+YamlNode as_written(const YamlNode& node) {
+  YamlNode out;
+  out.kind = YamlKind::sequence;
+  out.mark = node.mark;
+  for (const YamlNode& item : node.kind == YamlKind::sequence ? node.items : std::vector<YamlNode>{node}) {
+    const YamlNode* const own = item.find("that");
+    std::string_view text = trim(own != nullptr ? own->text : item.text);
+    if (starts_with(text, "{{") && ends_with(text, "}}")) text = trim(text.substr(2, text.size() - 4));
+    YamlNode scalar;
+    scalar.kind = YamlKind::scalar;
+    scalar.quoted = true;
+    scalar.mark = item.mark;
+    scalar.text = unevaluated(text);
+    out.items.push_back(std::move(scalar));
+  }
+  return out;
+}
+
 // controller_file and rendered_into of the signature. A path with an expression in it is left to the step kind.
 void resolve_files(Draft& draft, const Signature& signature, YamlNode& with, const std::string& file) {
   Reader& reader = draft.reader;
   std::vector<YamlEntry> added;
   for (auto& [key, value] : with.entries) {
     const InputSpec* spec = signature.find_input(key.text);
+    if (spec != nullptr && !spec->controller_file && !spec->rendered_into.empty()) {
+      YamlNode name = key;
+      name.text = spec->rendered_into;
+      added.emplace_back(std::move(name), as_written(value));
+    }
     if (spec == nullptr || !spec->controller_file || value.kind != YamlKind::scalar || value.text.empty()) continue;
     if (is_expression(value)) {
       if (!spec->rendered_into.empty()) {

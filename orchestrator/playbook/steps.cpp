@@ -4,6 +4,7 @@
 #include <array>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/playbook/ansible_names.hpp"
 #include "orchestrator/playbook/document.hpp"
 
 namespace millwright {
@@ -205,6 +206,16 @@ void read_behaviour(Reader& reader, const YamlNode& node, StepDraft& step) {
   if (const YamlNode* handlers = node.find("on_failure")) read_on_failure(reader, *handlers, decl);
 }
 
+// "ansible.builtin.file" is this program's `file` too.
+std::string hint_from_ansible(const Draft& draft, const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);
+  if (starts_with(name, "ansible.") && draft.registry.find(last) != nullptr)
+    return fmt::format("here it is '{}'", last);
+  const auto known = ansible_name(name);
+  if (!known || draft.registry.find(std::string(known->kind)) == nullptr) return {};
+  return fmt::format("here it is '{}'{}{}", known->kind, known->how.empty() ? "" : ": ", known->how);
+}
+
 void read_uses(Draft& draft, const YamlNode& node, StepDraft& step) {
   const YamlNode* uses = node.find("uses");
   step.uses_mark = uses == nullptr ? node.mark : uses->mark;
@@ -217,8 +228,10 @@ void read_uses(Draft& draft, const YamlNode& node, StepDraft& step) {
   step.decl.uses = *name;
   step.kind = draft.registry.find(*name);
   if (step.kind == nullptr) {
-    draft.reader.error(uses->mark, fmt::format("unknown step kind '{}'", *name),
-                       draft.reader.suggest(*name, draft.registry.names(), "`millwright steps` lists all"));
+    const std::string hint = hint_from_ansible(draft, *name);
+    draft.reader.error(
+        uses->mark, fmt::format("unknown step kind '{}'", *name),
+        !hint.empty() ? hint : draft.reader.suggest(*name, draft.registry.names(), "`millwright steps` lists all"));
   }
 }
 
@@ -226,6 +239,11 @@ void read_uses(Draft& draft, const YamlNode& node, StepDraft& step) {
 bool report_kind_as_key(Draft& draft, const YamlNode& node) {
   if (node.find("uses") != nullptr) return false;
   for (const auto& [key, value] : node.entries) {
+    if (const std::string hint = hint_from_ansible(draft, key.text); !hint.empty()) {
+      draft.reader.error(key.mark, fmt::format("'{}' is a module of Ansible's, and no key", key.text),
+                         hint + "; write it under uses:, and what it takes under with:");
+      return true;
+    }
     if (draft.registry.find(key.text) == nullptr) continue;
     draft.reader.error(key.mark, fmt::format("the step kind '{}' is not a key", key.text),
                        fmt::format("write uses: {}, and what it takes under with:", key.text));

@@ -71,6 +71,7 @@ constexpr const char* kDefinitions = R"json({
           "required": ["id", "uses", "needs", "in"],
           "properties": {
             "id": {"type": "string"},
+            "name": {"type": "string"},
             "uses": {"type": "string"},
             "needs": {"$ref": "#/$defs/texts"},
             "in": {"type": "string"}
@@ -78,6 +79,7 @@ constexpr const char* kDefinitions = R"json({
         }
       },
       "verb": {"enum": ["apply", "plan", "resume", "rollback", "drift", "verify"]},
+      "inventory": {"$ref": "#/$defs/texts"},
       "inputs": {"type": "object"}
     }
   },
@@ -147,6 +149,7 @@ constexpr const char* kDefinitions = R"json({
       "summary": {"type": "string"},
       "milliseconds": {"$ref": "#/$defs/count"},
       "outputs": {"type": ["object", "array"]},
+      "ignored": {"type": "boolean"},
       "error": {"$ref": "#/$defs/error"},
       "verdict": {"$ref": "#/$defs/verdict"}
     }
@@ -247,6 +250,7 @@ constexpr const char* kDefinitions = R"json({
           "ok": {"$ref": "#/$defs/count"},
           "changed": {"$ref": "#/$defs/count"},
           "failed": {"$ref": "#/$defs/count"},
+          "ignored": {"$ref": "#/$defs/count"},
           "skipped": {"$ref": "#/$defs/count"},
           "unknown": {"$ref": "#/$defs/count"},
           "unreachable": {"$ref": "#/$defs/count"}

@@ -26,7 +26,7 @@ std::string read_evidence(const std::string& path) {
 
 std::string counts_sentence(const RunFacts& run) {
   std::vector<std::string> parts;
-  for (const char* state : {"changed", "ok", "failed", "skipped", "unreachable"}) {
+  for (const char* state : {"changed", "ok", "failed", "ignored", "skipped", "unreachable"}) {
     const auto count = run.counts.find(state);
     if (count != run.counts.end() && count->second > 0) parts.push_back(fmt::format("{} {}", count->second, state));
   }
@@ -36,13 +36,14 @@ std::string counts_sentence(const RunFacts& run) {
 // Lines that tell nothing new are left to the graph and the time line.
 bool tells(const StoryLine& line) { return !line.word.empty() && line.word != "skipped"; }
 
-std::string story_line(const StoryLine& line) {
+std::string story_line(const StoryLine& line, const std::string& name) {
   const std::string at = line.at_ms <= 0 ? "0 s" : html_duration(line.at_ms);
   std::string out =
       "<li><span class=\"at\">" + html(at) + "</span><span>" + badge(line.word) + "</span><span class=\"what\">";
   if (line.took_ms > 0) out += "<span class=\"right\">" + html(html_duration(line.took_ms)) + "</span>";
   const std::string who = line.host + (line.host.empty() || line.step.empty() ? "" : " ") + line.step;
   if (!who.empty()) out += "<span class=\"who\">" + html(who) + "</span> ";
+  if (!name.empty()) out += "<span class=\"soft\">" + html(name) + "</span> ";
   out += html(line.text);
   if (!line.more.empty()) out += folded("more", line.more);
   return out + "</span></li>\n";
@@ -64,6 +65,12 @@ std::string html_header(const RunFacts& run) {
        run.hosts.size() > 12 ? fmt::format("{}", run.hosts.size()) : join(run.hosts, ", "));
   fact("endpoint", run.endpoint);
   fact("cured by", run.cured_by);
+  // What a run that was taken back or gone on with had come to: the reason for that.
+  for (const EarlierEnd& end : run.before) {
+    const std::string ended = exit_words(end.exit_code).first;
+    fact(("before: " + end.verb).c_str(),
+         ended + (end.sentence.empty() || end.sentence == "done" ? "" : ": " + end.sentence));
+  }
   fact("steps", counts_sentence(run));
   fact("started", run.started + (run.took_ms > 0 ? ", took " + html_duration(run.took_ms) : ""));
   fact("run", run.id);
@@ -73,7 +80,7 @@ std::string html_header(const RunFacts& run) {
 std::string html_story(const RunFacts& run) {
   std::string lines;
   for (const StoryLine& line : run.story) {
-    if (tells(line)) lines += story_line(line);
+    if (tells(line)) lines += story_line(line, run.name_of(line.step));
   }
   if (lines.empty()) return "";
   return "<section><h2>Story</h2><div class=\"card\"><ol class=\"story\">" + lines + "</ol></div></section>\n";

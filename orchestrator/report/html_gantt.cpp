@@ -58,7 +58,9 @@ std::string html_gantt(const RunFacts& run) {
       host = row.host;
       out += "<div class=\"card\"><h3>" + html(host.empty() ? "run" : host) + "</h3><div class=\"gantt\">";
     }
-    out += "<div class=\"name\" title=\"" + html(row.step) + "\">" + html(row.step) + "</div><div class=\"track\">";
+    const std::string name = run.name_of(row.step);
+    out += "<div class=\"name\" title=\"" + html(row.step + (name.empty() ? "" : ": " + name)) + "\">" +
+           html(row.step) + "</div><div class=\"track\">";
     for (const StepSpan* span : row.spans) {
       const double left = percent(span->from_ms, whole);
       out += fmt::format("<div class=\"bar {}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}\"></div>",

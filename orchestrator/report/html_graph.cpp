@@ -105,9 +105,9 @@ std::string html_graph(const RunFacts& run) {
         "<g class=\"{}\"><title>{}</title><rect class=\"box\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"6\"/>"
         "<text x=\"{}\" y=\"{}\">{}</text><text class=\"kind\" x=\"{}\" y=\"{}\">{}</text>"
         "<text class=\"state\" text-anchor=\"end\" x=\"{}\" y=\"{}\">{}</text></g>",
-        tone(state), html(id + ": " + words), box.x(), box.y(), kBoxWidth, kBoxHeight, box.x() + 10, box.y() + 19,
-        html(cut(id, 20)), box.x() + 10, box.y() + 36, html(cut(box.step->uses, 14)), box.x() + kBoxWidth - 10,
-        box.y() + 36, html(cut(words, 18)));
+        tone(state), html(id + (box.step->name.empty() ? "" : ", " + box.step->name) + ": " + words), box.x(), box.y(),
+        kBoxWidth, kBoxHeight, box.x() + 10, box.y() + 19, html(cut(id, 20)), box.x() + 10, box.y() + 36,
+        html(cut(box.step->uses, 14)), box.x() + kBoxWidth - 10, box.y() + 36, html(cut(words, 18)));
   }
   return out + "</svg></div></section>\n";
 }

@@ -61,8 +61,8 @@ std::string_view tone(std::string_view state) {
   constexpr std::array good = {"ok", "pass", "undone", "cured", "as before", "done"};
   constexpr std::array changed = {"changed", "change", "remedy", "running"};
   constexpr std::array bad = {"failed", "fail", "irreversible"};
-  constexpr std::array warn = {"unreachable", "degraded", "inconclusive", "refused",    "cancelled",
-                               "retry",       "warning",  "rollback",     "interrupted"};
+  constexpr std::array warn = {"unreachable", "degraded", "inconclusive", "refused",     "cancelled",
+                               "retry",       "warning",  "rollback",     "interrupted", "ignored"};
   const auto among = [&](const auto& list) { return std::find(list.begin(), list.end(), state) != list.end(); };
   return among(good) ? "good" : among(changed) ? "new" : among(bad) ? "bad" : among(warn) ? "warn" : "mute";
 }

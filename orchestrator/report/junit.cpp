@@ -16,7 +16,8 @@ std::vector<JunitCase> cases_of(const RunFacts& run) {
   // The last go of a step is its result; what came before was repaired.
   std::map<std::pair<std::string, std::string>, std::size_t> last;
   for (const StepSpan& span : run.spans) {
-    const JunitCase entry{span.host, span.step, span.state, span.summary,
+    const std::string name = run.name_of(span.step);
+    const JunitCase entry{span.host, name.empty() ? span.step : span.step + ": " + name, span.state, span.summary,
                           static_cast<double>(span.to_ms - span.from_ms) / 1000};
     const auto [found, added] = last.emplace(std::pair(span.host, span.step), cases.size());
     if (added) {
@@ -41,8 +42,9 @@ std::string case_xml(const JunitCase& entry) {
   std::string out = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", html(entry.suite),
                                 html(entry.name), entry.seconds);
   const std::string_view shade = tone(entry.state);
-  if (entry.state == "skipped" || entry.state == "cancelled") {
-    out += fmt::format("><skipped message=\"{}\"/></testcase>\n", html(entry.message));
+  if (entry.state == "skipped" || entry.state == "cancelled" || entry.state == "ignored") {
+    const char* const said = entry.state == "ignored" ? "failed, and that is ignored: " : "";
+    out += fmt::format("><skipped message=\"{}{}\"/></testcase>\n", said, html(entry.message));
   } else if (entry.state == "unreachable" || entry.state == "inconclusive") {
     out += fmt::format("><error message=\"{}\" type=\"{}\"/></testcase>\n", html(entry.message), html(entry.state));
   } else if (shade == "bad" || entry.state == "refused") {

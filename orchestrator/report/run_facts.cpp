@@ -91,13 +91,18 @@ class Gatherer {
   }
 
   void run_started() {
+    if (run_.exit_code) run_.before.push_back({run_.verb, run_.sentence, *run_.exit_code});
+    run_.exit_code.reset();
+    run_.sentence.clear();
+    run_.steps.clear();
     run_.playbook = text_in(data_, "playbook");
     run_.verb = text_in(data_, "verb");
     run_.hosts = texts_in(data_, "hosts");
     const Value& steps = member(data_, "steps");
     if (!steps.is_array()) return;
     for (const Value& step : steps) {
-      run_.steps.push_back({text_in(step, "id"), text_in(step, "uses"), text_in(step, "in"), needs_of(step)});
+      run_.steps.push_back(
+          {text_in(step, "id"), text_in(step, "name"), text_in(step, "uses"), text_in(step, "in"), needs_of(step)});
     }
   }
 
@@ -180,6 +185,7 @@ class Gatherer {
       close_test(verdict);
       if (verdict_kind != "pass") state = verdict_kind;
     }
+    if (member(data_, "ignored") == Value(true)) state = "ignored";
     std::string more;
     if (error.is_object()) {
       if (text.empty()) text = text_in(error, "message");
@@ -273,7 +279,7 @@ class Gatherer {
     run_.cured_by = text_in(data_, "cured_by");
     run_.endpoint = text_in(data_, "endpoint");
     run_.took_ms = integer_in(data_, "milliseconds");
-    for (const char* state : {"ok", "changed", "failed", "skipped", "unreachable"}) {
+    for (const char* state : {"ok", "changed", "failed", "ignored", "skipped", "unreachable"}) {
       run_.counts[state] = integer_in(member(data_, "counts"), state);
     }
   }
@@ -295,6 +301,11 @@ class Gatherer {
 };
 
 }  // namespace
+
+std::string RunFacts::name_of(const std::string& step) const {
+  const auto found = std::find_if(steps.begin(), steps.end(), [&](const StepFacts& one) { return one.id == step; });
+  return found == steps.end() ? "" : found->name;
+}
 
 std::string RunFacts::state_of(const std::string& host, const std::string& step) const {
   const auto found = states.find({host, step});
@@ -329,10 +340,15 @@ RunFacts gather_run(const std::vector<Event>& events, const Redactor& secrets) {
 
 std::pair<std::string, std::string> exit_words(const RunFacts& run) {
   if (!run.exit_code) return {"Not finished", "warning"};
-  switch (*run.exit_code) {
+  if (*run.exit_code == 0 && run.verb == "rollback") return {"Taken back", "done"};
+  if (*run.exit_code == 0 && !run.cured_by.empty()) return {"Done, after a repair", "done"};
+  return exit_words(*run.exit_code);
+}
+
+std::pair<std::string, std::string> exit_words(int exit_code) {
+  switch (exit_code) {
     case 0:
-      if (run.verb == "rollback") return {"Taken back", "done"};
-      return {run.cured_by.empty() ? "Done" : "Done, after a repair", "done"};
+      return {"Done", "done"};
     case 2:
       return {"Failed, and left as it is", "failed"};
     case 3:
@@ -346,7 +362,7 @@ std::pair<std::string, std::string> exit_words(const RunFacts& run) {
     case 130:
       return {"Interrupted", "interrupted"};
     default:
-      return {"Ended with code " + std::to_string(*run.exit_code), "failed"};
+      return {"Ended with code " + std::to_string(exit_code), "failed"};
   }
 }
 

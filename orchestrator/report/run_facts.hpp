@@ -15,7 +15,7 @@
 namespace millwright {
 
 struct StepFacts {
-  std::string id, uses, in;
+  std::string id, name, uses, in;
   std::vector<std::string> needs;
 };
 
@@ -65,11 +65,18 @@ struct EvidenceFacts {
   std::string host, step, name, text;
 };
 
+// How a run had ended before it was gone on with or taken back.
+struct EarlierEnd {
+  std::string verb, sentence;
+  int exit_code = 0;
+};
+
 struct RunFacts {
   std::string id, playbook, verb, started, sentence, cured_by, endpoint;
   std::vector<std::string> hosts;
   std::vector<StepFacts> steps;
   std::optional<int> exit_code;  // nothing: the run did not end
+  std::vector<EarlierEnd> before;
   std::int64_t took_ms = 0;
   std::map<std::string, std::int64_t> counts;  // ok, changed, failed, skipped, unreachable
   std::vector<StepSpan> spans;
@@ -83,6 +90,8 @@ struct RunFacts {
 
   std::map<std::pair<std::string, std::string>, std::string> states;  // (host, step) -> the last one, containers' too
 
+  // "Bind the GPUs", or empty.
+  std::string name_of(const std::string& step) const;
   // The last state of a step on a host; empty when it never ran there.
   std::string state_of(const std::string& host, const std::string& step) const;
 };
@@ -91,5 +100,6 @@ RunFacts gather_run(const std::vector<Event>& events, const Redactor& secrets);
 
 // "Done", "Failed and rolled back": what an exit code means, and its tone as a state word.
 std::pair<std::string, std::string> exit_words(const RunFacts& run);
+std::pair<std::string, std::string> exit_words(int exit_code);
 
 }  // namespace millwright

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
 #include "orchestrator/report/event_data.hpp"
@@ -19,7 +20,7 @@ constexpr std::size_t kWidestStep = 16;
 
 Colour colour_of_word(std::string_view word) {
   if (word == "ok" || word == "pass" || word == "undone") return Colour::green;
-  if (word == "changed" || word == "degraded") return Colour::yellow;
+  if (word == "changed" || word == "degraded" || word == "ignored") return Colour::yellow;
   if (word == "failed" || word == "fail" || word == "unreachable" || word == "refused") return Colour::red;
   if (word == "running") return Colour::cyan;
   if (word == "skipped" || word == "cancelled") return Colour::dim;
@@ -56,17 +57,23 @@ void Story::add_under(const std::string& text, std::vector<std::string>& out) co
   for (const std::string& line : wrap_text(text, room)) out.push_back(std::string(text_column(), ' ') + line);
 }
 
-// "retry 1", "remedy 2": in the column of the words, under the step that it is about.
-void Story::add_tagged(const std::string& word, const std::string& text, Colour which,
-                       std::vector<std::string>& out) const {
-  add_row({"", "", word, text, "", which}, out);
-}
-
 // A container is "gpu1/llm" in the events; where there is only one host, "llm" says it all.
 std::string Story::host_shown(const std::string& host) const {
   const std::size_t slash = host.find('/');
   if (hosts_.size() == 1 && slash != std::string::npos && slash + 1 < host.size()) return host.substr(slash + 1);
   return host.empty() ? "-" : host;
+}
+
+std::string Story::called(const std::string& step) const {
+  const auto found = names_.find(step);
+  return found == names_.end() ? "" : found->second + " · ";
+}
+
+// With the inventory that the run was given: the journal keeps no secrets, so going back may need it.
+std::string Story::command_for(const char* verb, const std::string& run) const {
+  std::string out = fmt::format("millwright {} {}", verb, run);
+  for (const std::string& source : inventory_) out += " -i " + shell_quote(source);
+  return out;
 }
 
 std::vector<std::string> Story::tell(const Event& event) {
@@ -137,7 +144,7 @@ void Story::remark(const Event& event, std::vector<std::string>& out) {
     add_row({host_shown(event.host), event.step, word, text, "", which}, out);
   };
   const auto attempt = [&](const char* word, const char* text, Colour which) {
-    add_tagged(fmt::format("{} {}", word, integer_in(data, "attempt")), text_in(data, text), which, out);
+    row(fmt::format("{} {}", word, integer_in(data, "attempt")), text_in(data, text), which);
   };
   switch (event.type) {
     case EventType::host_connected:
@@ -176,7 +183,7 @@ void Story::interrupted(const Event& event, std::vector<std::string>& out) const
     out.emplace_back("stopping now; what runs is cut off, the journal is whole");
   } else {
     out.emplace_back("interrupted: running actions finish, nothing new starts; once more stops at once");
-    out.push_back("go on later with  millwright resume " + event.run);
+    out.push_back("go on later with  " + command_for("resume", event.run));
   }
 }
 
@@ -187,7 +194,9 @@ void Story::started(const Event& event, std::vector<std::string>& out) {
   looking_ = verb_ == "drift" || verb_ == "verify";
   plan_ = verb_ == "plan" || looking_;
   hosts_ = texts_in(data, "hosts");
+  inventory_ = texts_in(data, "inventory");
   steps_.clear();
+  names_.clear();
   std::size_t host = 4;
   std::size_t step = 6;
   std::size_t inside = 0;  // of the container steps' ids: about as long as the containers' names
@@ -197,6 +206,7 @@ void Story::started(const Event& event, std::vector<std::string>& out) {
       const std::string id = entry.is_object() ? text_in(entry, "id") : "";
       if (id.empty()) continue;
       steps_.push_back(id);
+      if (const std::string name = text_in(entry, "name"); !name.empty()) names_[id] = name;
       step = std::max(step, width_of(id));
       inside = std::max(inside, width_of(text_in(entry, "in")));
     }
@@ -223,6 +233,8 @@ void Story::count(const Event& event, const std::string& state, std::vector<std:
     ++counts.skipped;
   } else if (state == "unreachable") {
     ++counts.unreachable;
+  } else if (state == "ignored") {
+    ++counts.ignored;
   } else if (state == "failed" || state == "refused") {
     ++counts.failed;
   } else {
@@ -241,6 +253,7 @@ std::string Story::counts_line(const std::string& step, const Counts& counts) co
   add(counts.skipped, "skipped");
   add(counts.running, "running");
   add(counts.failed, "failed");
+  add(counts.ignored, "ignored");
   add(counts.unreachable, "unreachable");
   add(counts.other, "cancelled");
   return line;
@@ -252,6 +265,7 @@ void Story::step_finished(const Event& event, std::vector<std::string>& out) {
   std::string state = text_in(data, "state");
   const bool trouble = state == "failed" || state == "refused" || state == "unreachable";
   const bool judged = data.contains("verdict") && data["verdict"].is_object() && !data["verdict"].empty();
+  if (plan_ && not_planned(event, out)) return;
   if (plan_ && !trouble && !(looking_ && judged)) return;
   std::string text = text_in(data, "summary");
   if (judged) {
@@ -263,16 +277,18 @@ void Story::step_finished(const Event& event, std::vector<std::string>& out) {
     if (!sentence.empty()) text = name.empty() ? sentence : name + ": " + sentence;
   }
   if (text.empty()) text = error_sentence(data, "error");
+  // It failed, and the playbook says that this is no matter: neither a failure of the run nor a success.
+  if (trouble && data.contains("ignored") && data["ignored"] == true) state = "ignored";
   const bool quiet =
       many() && (state == "ok" || state == "changed" || state == "skipped" || state == "pass" || state == "cancelled");
   if (!quiet) {
     const auto elapsed = Milliseconds(integer_in(data, "milliseconds"));
     const std::string right = elapsed >= std::chrono::seconds(1) ? format_duration(elapsed) : "";
-    const Row row{host_shown(event.host), event.step, state, text, right, colour_of_word(state)};
+    const Row row{host_shown(event.host), event.step, state, called(event.step) + text, right, colour_of_word(state)};
     add_row(row, out);
     if (data.contains("error")) error_lines(data["error"], row, out);
   }
-  if (many()) count(event, text_in(data, "state"), out);
+  if (many()) count(event, state == "ignored" ? state : text_in(data, "state"), out);
 }
 
 // What the row does not say yet: the message when the row shows a summary, what to do, the end of the output.

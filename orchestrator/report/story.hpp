@@ -57,8 +57,8 @@ class Story {
     int count = 0;
   };
   struct Counts {
-    int ok = 0, changed = 0, failed = 0, skipped = 0, unreachable = 0, other = 0, running = 0;
-    int finished() const { return ok + changed + failed + skipped + unreachable + other; }
+    int ok = 0, changed = 0, failed = 0, ignored = 0, skipped = 0, unreachable = 0, other = 0, running = 0;
+    int finished() const { return ok + changed + failed + ignored + skipped + unreachable + other; }
   };
   struct PlanCounts {
     int change = 0, ok = 0, unknown = 0, irreversible = 0;
@@ -69,6 +69,7 @@ class Story {
   void started(const Event& event, std::vector<std::string>& out);
   void planned(const Event& event, std::vector<std::string>& out);
   void step_finished(const Event& event, std::vector<std::string>& out);
+  bool not_planned(const Event& event, std::vector<std::string>& out) const;
   void probe(const Event& event, std::vector<std::string>& out);
   void works_on(const Event& event, std::vector<std::string>& out);
   void remark(const Event& event, std::vector<std::string>& out);
@@ -83,12 +84,14 @@ class Story {
   std::size_t text_column() const;
   void add_row(const Row& row, std::vector<std::string>& out) const;
   void add_under(const std::string& text, std::vector<std::string>& out) const;
-  void add_tagged(const std::string& word, const std::string& text, Colour colour, std::vector<std::string>& out) const;
   std::string row_head(const Row& row) const;
   std::string colour(const std::string& text, Colour colour) const;
   std::string counts_line(const std::string& step, const Counts& counts) const;
   bool many() const { return hosts_.size() > options_.hosts_in_full; }
   std::string host_shown(const std::string& host) const;
+  // "Bind the GPUs · " where the step has a name for people; else empty.
+  std::string called(const std::string& step) const;
+  std::string command_for(const char* verb, const std::string& run) const;
 
   ReportOptions options_;
   bool plan_ = false;     // nothing is changed
@@ -97,6 +100,8 @@ class Story {
   std::string verb_;
   std::vector<std::string> hosts_;
   std::vector<std::string> steps_;
+  std::map<std::string, std::string> names_;  // of steps, by id
+  std::vector<std::string> inventory_;
   std::size_t host_width_ = 4;
   std::size_t step_width_ = 6;
   std::map<Key, Running> running_;

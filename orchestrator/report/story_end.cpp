@@ -68,15 +68,17 @@ void Story::finished(const Event& event, std::vector<std::string>& out) {
   const Value counts = data.contains("counts") && data["counts"].is_object() ? data["counts"] : Value::object();
   std::string numbers = fmt::format("{} changed, {} ok, {} failed", integer_in(counts, "changed"),
                                     integer_in(counts, "ok"), integer_in(counts, "failed"));
+  if (integer_in(counts, "ignored") != 0)
+    numbers += fmt::format(", {} failed and ignored", integer_in(counts, "ignored"));
   if (integer_in(counts, "skipped") != 0) numbers += fmt::format(", {} skipped", integer_in(counts, "skipped"));
   if (integer_in(counts, "unreachable") != 0)
     numbers += fmt::format(", {} unreachable", integer_in(counts, "unreachable"));
   out.push_back(numbers + " in " + format_duration(Milliseconds(integer_in(data, "milliseconds"))));
   std::vector<std::string> next = {"report  millwright show " + event.run};
   if (exit_code == 130) {
-    next.push_back("go on   millwright resume " + event.run);
+    next.push_back("go on   " + command_for("resume", event.run));
   } else if (integer_in(counts, "changed") != 0 && exit_code != 3 && verb_ != "rollback") {
-    next.push_back("undo    millwright rollback " + event.run);
+    next.push_back("undo    " + command_for("rollback", event.run));
   }
   const std::string one_line = join(next, "     ");
   if (width_of(one_line) <= options_.columns) next = {one_line};

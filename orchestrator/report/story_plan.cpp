@@ -56,7 +56,12 @@ void Story::planned(const Event& event, std::vector<std::string>& out) {
                                    : state == "ok"   ? Colour::green
                                                      : Colour::plain);
   const std::string summary = printable(text_in(data, "summary"));
-  if (!summary.empty() && summary != words) head += "  " + summary;
+  std::string name = called(event.step);
+  if (!summary.empty() && summary != words) {
+    head += "  " + printable(name) + summary;
+  } else if (!name.empty()) {
+    head += "  " + printable(name.substr(0, name.rfind(" · ")));
+  }
   out.push_back(options_.paint == Paint::yes ? head : cut(head, std::max<std::size_t>(options_.columns, 40)));
   const std::string indent(kIndent, ' ');
   if (data.contains("actions") && data["actions"].is_array()) {
@@ -97,6 +102,20 @@ void Story::planned(const Event& event, std::vector<std::string>& out) {
     out.push_back(fmt::format("{}  … {} more lines", indent, lines.size() - kMostDiffLines));
 }
 
+// Steps of a plan that nothing is known of are told too: why there is no more of them.
+bool Story::not_planned(const Event& event, std::vector<std::string>& out) const {
+  const std::string state = text_in(event.data, "state");
+  if (state != "cancelled" && state != "skipped") return false;
+  const bool quiet = (many() || looking_ || text_in(event.data, "summary") == "not chosen") && options_.verbose == 0;
+  if (quiet) return true;
+  const std::string words = state == "cancelled" ? "not planned" : "skipped";
+  std::string line = pad(cut(host_shown(event.host), host_width_), host_width_) + "  " +
+                     pad(cut(event.step, step_width_), step_width_) + "  " + colour(words, Colour::dim) + "  " +
+                     printable(called(event.step) + text_in(event.data, "summary"));
+  out.push_back(options_.paint == Paint::yes ? line : cut(line, std::max<std::size_t>(options_.columns, 40)));
+  return true;
+}
+
 void Story::plan_sentence(std::vector<std::string>& out) const {
   if (looking_) return;
   std::string line =
@@ -128,7 +147,8 @@ std::vector<std::string> Story::running(TimePoint now) const {
     const std::size_t room = options_.columns > text_column() + 20 ? options_.columns - text_column() : 20;
     const std::size_t for_text = room > width_of(right) + 1 ? room - width_of(right) - 1 : 1;
     const Row row{host_shown(key.first), key.second, "running", "", "", Colour::cyan};
-    out.push_back(row_head(row) + pad(cut(printable(state.text), for_text), for_text) + " " + right);
+    out.push_back(row_head(row) + pad(cut(printable(called(key.second) + state.text), for_text), for_text) + " " +
+                  right);
   }
   return out;
 }

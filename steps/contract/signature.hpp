@@ -38,6 +38,8 @@ struct InputSpec {
   // loads the playbook (so the path must be constant there), compiles its text like a block scalar whose marks are
   // the file's own, and puts it under this name into the step's `with`. So names in it are checked by lint and
   // rendered in the step's scope, and the step kind only ever sees text. Empty: the file is not rendered.
+  // For any other input: the one that receives, as a list of texts, how this one is written in the playbook, before
+  // anything is evaluated: for messages.
   std::string rendered_into{};
   // Names that people bring from other tools ("dest" for "path"): not accepted, but suggested.
   std::vector<std::string> known_elsewhere_as{};

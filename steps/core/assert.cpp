@@ -22,7 +22,11 @@ Signature make_signature() {
       {.name = "that",
        .type = ValueType::list,
        .need = Need::required,
-       .doc = "Conditions, e.g. \"{{ steps.gpus.count >= 2 }}\"."},
+       .doc = "Conditions, e.g. \"{{ steps.gpus.count >= 2 }}\".",
+       .rendered_into = "written"},
+      {.name = "written",
+       .type = ValueType::list,
+       .doc = "How they stand in the playbook, shown when one does not hold. Filled in when the playbook is read."},
       {.name = "msg", .doc = "What to say when one does not hold.", .known_elsewhere_as = {"fail_msg", "message"}}};
   s.outputs = {{.name = "checked", .type = ValueType::integer, .doc = "How many conditions were looked at."}};
   s.positional = "that";
@@ -86,6 +90,10 @@ Result<Change> AssertStep::plan(const Inputs& inputs, const Answers&) const {
     if (has_own_message(entry) && entry.contains("msg") && entry["msg"].is_string()) said = entry["msg"];
     std::string message =
         total == 1 ? "the condition does not hold" : fmt::format("condition {} of {} does not hold", number, total);
+    const std::vector<std::string> written =
+        inputs.has("written") ? inputs.strings("written") : std::vector<std::string>();
+    // A list that is computed as a whole stands there as one text.
+    if (!written.empty()) message += ": " + (written.size() == total ? written[number - 1] : written[0]);
     if (!said.empty()) message = said + " (" + message + ")";
     return fail(ErrorKind::refused, std::move(message));
   }

@@ -299,7 +299,8 @@ class Planner {
     if (fresh) {
       change_.summary = fmt::format("{} created, {}", path_, format_size(wanted.size));
     } else if (counts.added + counts.removed > 0) {
-      change_.summary = fmt::format("{}: {} lines out, {} in", path_, counts.removed, counts.added);
+      change_.summary =
+          fmt::format("{}: {} line{} out, {} in", path_, counts.removed, counts.removed == 1 ? "" : "s", counts.added);
     } else {
       change_.summary = fmt::format("{} replaced, {}", path_, format_size(wanted.size));
     }

@@ -333,8 +333,12 @@ class Planner {
 Failure unknown_unit(const std::string& name, const std::vector<std::string>& units) {
   Error error = make_error(ErrorKind::refused, fmt::format("there is no unit {}", name));
   const bool suffixed = name.find('.') != std::string::npos;
-  const auto near = nearest(suffixed ? name : name + ".service", units);
-  error.hint = near ? fmt::format("did you mean {}?", *near)
+  // Without the ending, which all of them have: ".service" alone would make rescue.service near to nosuch.
+  std::vector<std::string> names;
+  for (const std::string& unit : units) names.push_back(suffixed ? unit : unit.substr(0, unit.rfind('.')));
+  const auto near = nearest(name, names);
+  const auto at = near ? std::find(names.begin(), names.end(), *near) - names.begin() : 0;
+  error.hint = near ? fmt::format("did you mean {}?", units[static_cast<std::size_t>(at)])
                     : "is its package installed on this node? systemctl list-unit-files shows what there is";
   return fail(std::move(error));
 }

@@ -151,16 +151,29 @@ std::string verdict_sentence(const SmokeReport& report) {
 
 }  // namespace
 
+namespace {
+
+Failure no_url(const std::string& url, const std::string& why) {
+  return fail(make_error(ErrorKind::invalid, fmt::format("'{}' is no URL of a server: {}", url, why))
+                  .with_hint("write it as http://127.0.0.1:8080/v1"));
+}
+
+}  // namespace
+
 Result<EndpointParts> split_endpoint(const std::string& url) {
   EndpointParts parts;
   const std::size_t scheme_end = url.find("://");
   parts.scheme = scheme_end == std::string::npos ? "http" : url.substr(0, scheme_end);
-  std::string rest = scheme_end == std::string::npos ? url : url.substr(scheme_end + 3);
-  const std::size_t slash = rest.find('/');
-  if (slash != std::string::npos) {
-    parts.path = rest.substr(slash);
-    rest.resize(slash);
+  if (parts.scheme != "http" && parts.scheme != "https") {
+    return no_url(url, fmt::format("'{}://' is neither http:// nor https://", parts.scheme));
   }
+  std::string rest = scheme_end == std::string::npos ? url : url.substr(scheme_end + 3);
+  const std::size_t end = rest.find_first_of("/?#");
+  if (end != std::string::npos) {
+    parts.path = rest.substr(end);
+    rest.resize(end);
+  }
+  if (rest.find_first_of(" \t\n\\\"<>") != std::string::npos) return no_url(url, "a host name has no such characters");
   parts.port = parts.scheme == "https" ? 443 : 80;
   const std::size_t bracket = rest.rfind(']');
   const std::size_t colon = rest.rfind(':');
@@ -169,15 +182,12 @@ Result<EndpointParts> split_endpoint(const std::string& url) {
     const bool number =
         !digits.empty() && digits.size() <= 5 && digits.find_first_not_of("0123456789") == std::string::npos;
     parts.port = number ? std::stoi(digits) : 0;
+    if (parts.port < 1 || parts.port > 65535) return no_url(url, fmt::format("'{}' is no port", digits));
     rest.resize(colon);
   }
   if (!rest.empty() && rest.front() == '[' && rest.back() == ']') rest = rest.substr(1, rest.size() - 2);
   parts.host = rest;
-  if (parts.host.empty() || parts.port < 1 || parts.port > 65535 ||
-      (parts.scheme != "http" && parts.scheme != "https")) {
-    return fail(make_error(ErrorKind::invalid, "'" + url + "' is no URL of a server")
-                    .with_hint("write it as http://127.0.0.1:8080/v1"));
-  }
+  if (parts.host.empty()) return no_url(url, "it names no host");
   // A server that listens on every address is reached by loopback.
   if (parts.host == "0.0.0.0" || parts.host == "::") parts.host = "127.0.0.1";
   return parts;

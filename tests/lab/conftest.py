@@ -8,6 +8,7 @@ import time
 
 import jsonschema
 import pytest
+import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -123,6 +124,30 @@ class Millwright:
         """Runs in the background; its output goes to files, so that nothing blocks."""
         return subprocess.Popen(self.command(verb, *words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env=self.env, cwd=HERE)
+
+
+@pytest.fixture
+def millwright(lab, tmp_path):
+    """The binary on the nodes of the module's `lab`."""
+    return Millwright(lab, tmp_path / "state")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write(*steps, name=...) -> path of a playbook for all hosts. Steps are mappings, or one text of YAML."""
+    def make(*steps, name="play"):
+        path = tmp_path / f"{name}.yml"
+        listed = yaml.safe_load(steps[0]) if isinstance(steps[0], str) else list(steps)
+        path.write_text(yaml.safe_dump({"name": "Lab", "hosts": "all", "steps": listed}))
+        return path
+
+    return make
+
+
+@pytest.fixture
+def play(millwright, write):
+    """play(*steps, **options) -> Run: applies a playbook of these steps."""
+    return lambda *steps, **options: millwright.apply(write(*steps), **options)
 
 
 def wait_until(condition, seconds, what):

@@ -1,16 +1,10 @@
 """The converging kinds on a real node: once changed, then as wanted; and all of it taken back."""
 import pytest
-from conftest import Millwright
 
 
 @pytest.fixture(scope="module")
 def lab(make_lab):
     return make_lab("core", 1)
-
-
-@pytest.fixture
-def millwright(lab, tmp_path):
-    return Millwright(lab, tmp_path)
 
 
 def test_apply_twice_then_roll_back(lab, millwright):

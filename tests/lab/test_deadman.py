@@ -13,20 +13,6 @@ def lab(make_lab):
     return make_lab("dead", 1)
 
 
-@pytest.fixture
-def millwright(lab, tmp_path):
-    return Millwright(lab, tmp_path / "state")
-
-
-@pytest.fixture
-def write(tmp_path):
-    def make(steps):
-        file = tmp_path / "playbook.yml"
-        file.write_text(f"name: Cut\nhosts: all\nsteps:\n{steps}")
-        return file
-    return make
-
-
 STOP_SSH = """
   - id: before
     uses: file

@@ -7,7 +7,6 @@ import subprocess
 import time
 
 import pytest
-import yaml
 from conftest import LAB, Millwright, run, wait_until
 
 NODE = "fault1"
@@ -16,21 +15,6 @@ NODE = "fault1"
 @pytest.fixture(scope="module")
 def lab(make_lab):
     return make_lab("fault", 1)
-
-
-@pytest.fixture
-def millwright(lab, tmp_path):
-    return Millwright(lab, tmp_path / "state")
-
-
-@pytest.fixture
-def write(tmp_path):
-    """write(*steps, **inputs of the play) -> path of a playbook."""
-    def make(*steps, name="play"):
-        path = tmp_path / f"{name}.yml"
-        path.write_text(yaml.safe_dump({"name": "Faults", "hosts": "all", "steps": list(steps)}))
-        return path
-    return make
 
 
 def command(step, script, undo="true", **more):

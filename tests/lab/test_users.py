@@ -4,7 +4,6 @@ import json
 import signal
 
 import pytest
-import yaml
 from conftest import Millwright, busybox_rootfs, wait_until
 
 NODE = "user1"
@@ -16,15 +15,6 @@ def lab(make_lab):
     lab = make_lab("user", 1, "--user", "mw")
     lab.ssh(NODE, "apt-get update -qq; apt-get install -qqy nftables >/dev/null", timeout=300)
     return lab
-
-
-@pytest.fixture
-def write(tmp_path):
-    def make(*steps):
-        path = tmp_path / "play.yml"
-        path.write_text(yaml.safe_dump({"name": "Users", "hosts": "all", "steps": list(steps)}))
-        return path
-    return make
 
 
 @pytest.fixture

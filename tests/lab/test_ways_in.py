@@ -7,8 +7,7 @@ import pathlib
 import threading
 
 import pytest
-import yaml
-from conftest import Millwright, run
+from conftest import run
 
 NODE = "ways1"
 
@@ -18,22 +17,6 @@ def lab(make_lab):
     lab = make_lab("ways", 1)
     lab.ssh(NODE, "apt-get update -qq && apt-get install -qqy curl python3-venv 2>&1", timeout=600)
     return lab
-
-
-@pytest.fixture
-def millwright(lab, tmp_path):
-    return Millwright(lab, tmp_path / "state")
-
-
-@pytest.fixture
-def play(millwright, tmp_path):
-    """play(steps, **options) -> Run: applies a playbook of these steps."""
-    def apply(*steps, **options):
-        path = tmp_path / "play.yml"
-        path.write_text(yaml.safe_dump({"name": "Ways in", "hosts": "all", "steps": list(steps)}))
-        return millwright.apply(path, **options)
-
-    return apply
 
 
 @pytest.fixture(scope="module")

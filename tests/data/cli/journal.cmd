@@ -6,3 +6,6 @@ millwright evidence
 millwright unlock
 millwright unlock gpu1
 millwright runs --state /proc/nowhere
+millwright runs --state "$HOME/wrong"
+millwright runs --state "$HOME"; ls "$HOME"
+MILLWRIGHT_STATE=/nowhere millwright show

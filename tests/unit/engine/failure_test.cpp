@@ -77,6 +77,13 @@ TEST(Failure, AnIgnoredFailureLetsTheRestGoOn) {
       << render(*bench.error);
   EXPECT_EQ(bench.results(), (Lines{"h1 a failed", "h1 b changed"}));
   EXPECT_EQ(read_file(bench.dir("h1") + "/b"), "failed");
+  EXPECT_EQ(bench.last.sentence, "done; 1 failure was ignored");
+  EXPECT_EQ(bench.last.hosts.at(0).ignored, 1);
+  EXPECT_EQ(bench.events(EventType::step_finished).at(0).data["ignored"], true);
+  EXPECT_FALSE(bench.events(EventType::step_finished).at(1).data.contains("ignored"));
+  const Value counts = bench.events(EventType::run_finished).at(0).data["counts"];
+  EXPECT_EQ(counts["ignored"], 1);
+  EXPECT_EQ(counts["failed"], 0);
   EXPECT_EQ(bench.last.exit, ExitCode::done);
 }
 

@@ -10,6 +10,7 @@
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/report/views.hpp"
 #include "orchestrator/transport/connector.hpp"
+#include "tests/support/passing_connection.hpp"
 #include "tests/unit/engine/kinds.hpp"
 
 namespace millwright::testing {
@@ -48,40 +49,29 @@ std::string tree(const std::string& folder) {
 }
 
 // Notes what goes over the line, one round trip a call.
-class WatchedConnection final : public Connection {
+class WatchedConnection final : public PassingConnection {
  public:
   WatchedConnection(Lab& lab, std::string node, std::unique_ptr<Connection> inner)
-      : lab_(lab), node_(std::move(node)), inner_(std::move(inner)) {}
+      : PassingConnection(std::move(inner)), lab_(lab), node_(std::move(node)) {}
   std::string name() const override { return node_; }
   Result<CommandResult> run(const Command& command) override {
     lab_.note(node_, {command.script});
-    return inner_->run(command);
+    return inner().run(command);
   }
   Result<std::vector<CommandResult>> run_batch(const std::vector<Command>& commands) override {
     std::vector<std::string> scripts;
     for (const Command& command : commands) scripts.push_back(command.script);
     lab_.note(node_, scripts);
-    return inner_->run_batch(commands);
+    return inner().run_batch(commands);
   }
   Result<void> upload(const Upload& upload) override {
     lab_.note(node_, {"upload " + upload.path});
-    return inner_->upload(upload);
+    return inner().upload(upload);
   }
-  Result<std::string> download(const std::string& path, std::uint64_t most, Become become) override {
-    return inner_->download(path, most, become);
-  }
-  Result<std::unique_ptr<Tunnel>> open_tunnel(const std::string& host, int port) override {
-    return inner_->open_tunnel(host, port);
-  }
-  Result<void> reconnect(Milliseconds deadline) override { return inner_->reconnect(deadline); }
-  bool alive() const override { return inner_->alive(); }
-  TransportStats stats() const override { return inner_->stats(); }
-  void interrupt() override { inner_->interrupt(); }
 
  private:
   Lab& lab_;
   const std::string node_;
-  const std::unique_ptr<Connection> inner_;
 };
 
 Lab::Lab(Clock& clock) : real_(make_connector(clock)) {}

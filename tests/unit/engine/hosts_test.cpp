@@ -76,6 +76,25 @@ steps:
   EXPECT_EQ(bench.last.exit, ExitCode::failed);
 }
 
+TEST(Hosts, AllThatCouldNotBeReachedAreNamed) {
+  Bench bench;
+  std::vector<std::string> names = {"good"};
+  for (int i = 1; i <= 7; ++i) {
+    names.push_back("h" + std::to_string(i));
+    bench.lab.refuse(names.back());
+  }
+  ASSERT_TRUE(bench.apply(one_note, {names.begin(), names.begin() + 3}));
+  EXPECT_EQ(bench.last.sentence, "h1, h2 could not be reached: h1: no route to h1");
+  ASSERT_TRUE(bench.apply(one_note, {"good", "h3"}));
+  EXPECT_EQ(bench.last.sentence, "h3 could not be reached: no route to h3");
+  ASSERT_TRUE(bench.apply(one_note, names));
+  EXPECT_EQ(bench.last.sentence, "h1, h2, h3, h4, h5 and 2 more could not be reached: h1: no route to h1");
+  write_file(bench.dir("bad") + "/a", "hands off");
+  ASSERT_TRUE(bench.apply(one_note, {"bad", "h1", "h2"}));
+  EXPECT_EQ(bench.last.exit, ExitCode::failed);
+  EXPECT_NE(bench.last.sentence.find("; not reached: h1, h2"), std::string::npos) << bench.last.sentence;
+}
+
 TEST(Hosts, AFailedCanaryStopsTheRest) {
   Bench bench;
   write_file(bench.dir("h1") + "/a", "hands off");

@@ -380,6 +380,53 @@ steps:
   EXPECT_EQ(read_file(bench.dir("h1") + "/a"), "zebra-41-stripes");
 }
 
+// "Somebody else" may be oneself, later.
+TEST(Rollback, NamesTheLaterRunThatChangedTheSame) {
+  Bench bench;
+  const auto note = [](const std::string& text) {
+    return "name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: " + text + "}}\n";
+  };
+  ASSERT_TRUE(bench.apply(note("one"))) << render(*bench.error);
+  const std::string first = bench.last.run;
+  ASSERT_TRUE(bench.apply(note("two"))) << render(*bench.error);
+  const std::string second = bench.last.run;
+  ASSERT_TRUE(bench.rollback(first)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rollback_incomplete);
+  ASSERT_FALSE(bench.last.remaining.empty());
+  EXPECT_NE(bench.last.remaining[0].find("; run " + second + " changed it since: millwright rollback " + second),
+            std::string::npos)
+      << bench.last.remaining[0];
+  // Once that one is taken back, this one can be.
+  ASSERT_TRUE(bench.rollback(second)) << render(*bench.error);
+  ASSERT_TRUE(bench.rollback(first)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
+}
+
+TEST(Rollback, KeepsHowTheRunHadFailed) {
+  Bench bench;
+  write_file(bench.dir("h1") + "/b", "hands off");
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"
+                  "  - {id: b, uses: note, with: {path: \"{dir}/b\", text: two}}\n"))
+      << render(*bench.error);
+  const std::string failed = bench.last.sentence;
+  ASSERT_EQ(bench.last.exit, ExitCode::failed) << failed;
+  const std::string run = bench.last.run;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(bench.rollback(run)) << render(*bench.error);
+    const std::string kept = bench.memory.find_run(run).value().value().sentence;
+    EXPECT_EQ(kept, round == 0 ? "rolled back; before that: " + failed : "rolled back");
+  }
+}
+
+TEST(NodeLock, TheMessageSaysTheRunOnce) {
+  const std::string held =
+      "20261130-1412-k3f|root@here pid 12 run 20261130-1412-k3f|here|b|p|12|s|2026-11-30T14:12:03Z|apply x.yml";
+  const std::string said = node_lock_error("gpu1", held).message;
+  EXPECT_EQ(said,
+            "gpu1 is locked by run 20261130-1412-k3f of root@here pid 12 since 2026-11-30T14:12:03Z: apply x.yml");
+}
+
 TEST(Parameters, SecretsAreNotKeptAndAreFilledInFromToday) {
   redactor().add("hunter22secret");
   RunParameters parameters;

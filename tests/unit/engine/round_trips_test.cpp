@@ -5,36 +5,21 @@
 
 #include "orchestrator/transport/connector.hpp"
 #include "steps/core/register.hpp"
+#include "tests/support/passing_connection.hpp"
 #include "tests/unit/engine/harness.hpp"
 #include "tests/unit/transport/test_sshd.hpp"
 
 namespace millwright::testing {
 namespace {
 
-// Passes everything on and keeps what was counted when the connection goes away.
-class CountedConnection final : public Connection {
+// Keeps what was counted when the connection goes away.
+class CountedConnection final : public PassingConnection {
  public:
-  CountedConnection(std::unique_ptr<Connection> inner, TransportStats& kept) : inner_(std::move(inner)), kept_(kept) {}
-  ~CountedConnection() override { kept_ = inner_->stats(); }
-  std::string name() const override { return inner_->name(); }
-  Result<CommandResult> run(const Command& command) override { return inner_->run(command); }
-  Result<std::vector<CommandResult>> run_batch(const std::vector<Command>& commands) override {
-    return inner_->run_batch(commands);
-  }
-  Result<void> upload(const Upload& upload) override { return inner_->upload(upload); }
-  Result<std::string> download(const std::string& path, std::uint64_t most, Become become) override {
-    return inner_->download(path, most, become);
-  }
-  Result<std::unique_ptr<Tunnel>> open_tunnel(const std::string& host, int port) override {
-    return inner_->open_tunnel(host, port);
-  }
-  Result<void> reconnect(Milliseconds deadline) override { return inner_->reconnect(deadline); }
-  bool alive() const override { return inner_->alive(); }
-  TransportStats stats() const override { return inner_->stats(); }
-  void interrupt() override { inner_->interrupt(); }
+  CountedConnection(std::unique_ptr<Connection> inner, TransportStats& kept)
+      : PassingConnection(std::move(inner)), kept_(kept) {}
+  ~CountedConnection() override { kept_ = inner().stats(); }
 
  private:
-  const std::unique_ptr<Connection> inner_;
   TransportStats& kept_;
 };
 

@@ -122,6 +122,22 @@ TEST(Strategy, AStepOnAllHostsWaitsForThoseOfItsBatchAndTheEarlierOnes) {
   EXPECT_LT(at("h2 b changed"), at("h3 a changed"));
 }
 
+// With a canary, too: it waits for no host that has not begun, so neither waits for the other.
+TEST(Strategy, AStepOnAllHostsAndACanaryDoNotWaitForEachOther) {
+  Bench bench;
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nstrategy: {canary: 1}\nsteps:\n"
+                  "  - {id: a, uses: note, with: {path: \"{dir}/a\", text: one}}\n"
+                  "  - {id: b, uses: note, needs: {step: a, on: all}, with: {path: \"{dir}/b\", text: two}}\n",
+                  {"h1", "h2", "h3"}))
+      << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+  const Lines results = bench.results();
+  ASSERT_EQ(results.size(), 6u);
+  EXPECT_EQ(results[0], "h1 a changed");
+  EXPECT_EQ(results[1], "h1 b changed");
+}
+
 // How many spans were open at once.
 int most_at_once(const Lines& log) {
   int open = 0;

@@ -273,10 +273,13 @@ TEST(SqliteJournal, ALockOfADeadProcessIsTakenOverAndOfALivingOneIsNot) {
   const Result<void> refused = journal->lock(mine);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("child"), std::string::npos);
+  EXPECT_EQ(journal->locks().value().front().process, Liveness::alive);
   ASSERT_EQ(write(go[1], &byte, 1), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(journal->locks().value().front().process, Liveness::dead);
   EXPECT_TRUE(journal->lock(mine));
+  EXPECT_EQ(journal->locks().value().front().process, Liveness::alive);
   EXPECT_EQ(journal->locks().value().front().holder, "parent");
   for (int end : {ready[0], ready[1], go[0], go[1]}) close(end);
 }

@@ -157,6 +157,43 @@ TEST(HtmlReport, ARollbackSaysWhatRemains) {
   EXPECT_NE(page.find("changed by someone else since"), std::string::npos);
 }
 
+Event event(EventType type, Value data) {
+  Event out;
+  out.type = type;
+  out.run = "20261130-1412-k3f";
+  out.data = std::move(data);
+  return out;
+}
+
+// Why somebody took a run back is on its page afterwards, too.
+TEST(HtmlReport, ARunThatWasTakenBackStillSaysHowItHadFailed) {
+  const Value begun = {{"playbook", "p"}, {"hosts", {"h1"}}, {"steps", Value::array()}, {"verb", "apply"}};
+  Value back = begun;
+  back["verb"] = "rollback";
+  const Value counts = {{"ok", 0}, {"changed", 0}, {"failed", 1}};
+  const std::string page = html_report(
+      {event(EventType::run_started, begun),
+       event(EventType::run_finished,
+             {{"exit_code", 2}, {"sentence", "failed, left as it is: h1: no such disk"}, {"counts", counts}}),
+       event(EventType::run_started, back),
+       event(EventType::run_finished, {{"exit_code", 0}, {"sentence", "rolled back"}, {"counts", counts}})},
+      {});
+  expect_well_formed(page);
+  EXPECT_NE(page.find("<h1>Taken back</h1>"), std::string::npos);
+  EXPECT_NE(page.find("before: apply</dt><dd>Failed, and left as it is: failed, left as it is: h1: no such disk"),
+            std::string::npos)
+      << page.substr(page.find("<h1>"), 900);
+}
+
+TEST(HtmlReport, NamesOfStepsAndIgnoredFailuresAreShown) {
+  const std::string page = html_report(recorded_events("named.ndjson"), {});
+  show("named.html", page);
+  expect_well_formed(page);
+  EXPECT_NE(page.find("<span class=\"soft\">Bind the GPUs</span>"), std::string::npos);
+  EXPECT_NE(page.find("badge warn\">ignored</span>"), std::string::npos);
+  EXPECT_NE(page.find("2 changed, 3 ok, 1 ignored"), std::string::npos);
+}
+
 TEST(WriteHtmlReport, MakesAPageThatOnlyItsOwnerReads) {
   const std::string folder = testing::TempDir() + "write_html_" + std::to_string(::getpid());
   auto journal = open_sqlite_journal(folder + "/state");
@@ -178,6 +215,13 @@ TEST(JunitReport, TheLastGoOfAStepCountsAndProbesAreCases) {
             std::string::npos)
       << xml;
   EXPECT_NE(xml.find("name=\"smoke: known answers\""), std::string::npos);
+}
+
+TEST(JunitReport, AnIgnoredFailureIsNoFailureAndNoSuccess) {
+  const std::string xml = junit_report(recorded_events("named.ndjson"));
+  EXPECT_NE(xml.find("name=\"gpus: Bind the GPUs\""), std::string::npos) << xml;
+  EXPECT_NE(xml.find("<skipped message=\"failed, and that is ignored: ended with status 1\"/>"), std::string::npos)
+      << xml;
 }
 
 TEST(JunitReport, AFailedProbeIsAFailure) {

@@ -59,7 +59,8 @@ TEST_P(Stories, AreToldAsExpectedWithin80Columns) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Report, Stories,
-                         ::testing::Values("cured", "plan", "many", "rollback", "interrupted", "hostile"));
+                         ::testing::Values("cured", "plan", "many", "rollback", "interrupted", "hostile", "named",
+                                           "plan-stopped", "plan-named"));
 
 TEST(Views, DiffsAndActionsOnRequest) {
   ReportOptions options;

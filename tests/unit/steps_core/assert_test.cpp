@@ -38,6 +38,12 @@ TEST(Assert, SaysWhatThePlaybookSays) {
   EXPECT_EQ(plan(own).error().message, "own (condition 2 of 2 does not hold)");
 }
 
+TEST(Assert, ShowsHowTheConditionIsWritten) {
+  const auto change = plan({{"that", {true, false}}, {"written", {"inputs.a", "inputs.port > 1023"}}});
+  ASSERT_FALSE(change);
+  EXPECT_EQ(change.error().message, "condition 2 of 2 does not hold: inputs.port > 1023");
+}
+
 TEST(Assert, BareTextIsNoCondition) {
   const auto checked = check_inputs(kAssert.signature(), {{"that", {"x == 1"}}});
   const auto errors = kAssert.check(Inputs(*checked));

@@ -41,7 +41,7 @@ TEST_F(FileTest, ChangesContentAndKeepsModeAndOwner) {
   ASSERT_TRUE(!root || ::chown(at("f").c_str(), 1, 2) == 0);
   const Change change = shell_.expect_contract(kFile, {{"path", at("f")}, {"content", "one\n2\nthree\n"}});
   EXPECT_EQ(change.diff, "--- " + at("f") + "\n+++ " + at("f") + "\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
-  EXPECT_EQ(change.summary, at("f") + ": 1 lines out, 1 in");
+  EXPECT_EQ(change.summary, at("f") + ": 1 line out, 1 in");
   EXPECT_EQ(change.actions[0].files[0].mode, "0754");
   shell_.apply(kFile, inputs_of(kFile, {{"path", at("f")}, {"content", "one\n2\nthree\n"}}));
   if (!root) GTEST_SKIP() << "keeping other owners needs root";

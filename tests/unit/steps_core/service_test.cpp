@@ -102,6 +102,11 @@ TEST(Service, WhatCannotBeIsRefusedWithTheReason) {
   const auto unknown = plan({{"name", "fstrimm.timer"}, {"state", "started"}}, recorded("systemd_unknown.txt"));
   EXPECT_EQ(unknown.error().message, "there is no unit fstrimm.timer");
   EXPECT_EQ(unknown.error().hint, "did you mean fstrim.timer?");
+  // All of them end with .service: that makes none near.
+  const std::string units = "Id=nosuch.service\nLoadState=not-found\nunit=rescue.service\nunit=nginx.service\n";
+  const auto far = plan({{"name", "nosuch"}, {"state", "started"}}, units);
+  EXPECT_EQ(far.error().hint.find("did you mean"), std::string::npos) << far.error().hint;
+  EXPECT_EQ(plan({{"name", "ngnix"}, {"state", "started"}}, units).error().hint, "did you mean nginx.service?");
 
   EXPECT_EQ(plan("ssh", "manager=none\n").error().message, "this node has no systemd");
   EXPECT_EQ(plan("ssh", "manager=asleep\n").error().message, "systemd does not run on this node");
