@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "orchestrator/base/text.hpp"
+#include "steps/server/planner/quantity.hpp"
 
 namespace millwright::planner {
 
 const Value* ConfigReader::find(std::initializer_list<const char*> keys) const {
+  if (!config_.is_object()) return nullptr;
   for (const char* key : keys) {
     const auto found = config_.find(key);
     if (found != config_.end() && !found->is_null()) return &*found;
@@ -17,9 +19,14 @@ const Value* ConfigReader::find(std::initializer_list<const char*> keys) const {
 int ConfigReader::number(std::initializer_list<const char*> keys, int otherwise) const {
   for (const char* key : keys) {
     const Value* value = find({key});
-    if (value != nullptr && value->is_number()) return static_cast<int>(value->get<double>());
+    if (value != nullptr && value->is_number()) return whole_of(value->get<double>());
   }
   return otherwise;
+}
+
+double ConfigReader::real(const char* key, double otherwise) const {
+  const Value* value = find({key});
+  return value != nullptr && value->is_number() ? value->get<double>() : otherwise;
 }
 
 std::string ConfigReader::text(std::initializer_list<const char*> keys, const std::string& otherwise) const {
@@ -73,7 +80,7 @@ std::optional<std::vector<LayerWord>> kimi_linear(const ConfigReader& config, in
   std::vector<LayerWord> out(static_cast<std::size_t>(layers), LayerWord::state);
   for (const Value& number : linear->at("full_attn_layers")) {
     if (!number.is_number_integer()) continue;
-    const int index = number.get<int>() - 1;
+    const int index = whole_of(number.get<double>()) - 1;
     if (index >= 0 && index < layers) out[static_cast<std::size_t>(index)] = LayerWord::full;
   }
   return out;

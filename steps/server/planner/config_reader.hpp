@@ -16,6 +16,7 @@ class ConfigReader {
 
   const Value* find(std::initializer_list<const char*> keys) const;
   int number(std::initializer_list<const char*> keys, int otherwise) const;
+  double real(const char* key, double otherwise) const;
   std::string text(std::initializer_list<const char*> keys, const std::string& otherwise) const;
   bool flag(std::initializer_list<const char*> keys, bool otherwise) const;
   bool has(const char* key) const { return find({key}) != nullptr; }

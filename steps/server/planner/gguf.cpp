@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "steps/server/planner/quantity.hpp"
+
 namespace millwright::planner {
 namespace {
 
@@ -148,11 +150,11 @@ int GgufFile::number(const std::string& key, int otherwise) const {
   const auto found = values.find(key);
   if (found == values.end()) return otherwise;
   const Value& value = found->second;
-  if (value.is_number()) return static_cast<int>(value.get<double>());
+  if (value.is_number()) return whole_of(value.get<double>());
   if (!value.is_array() || value.empty()) return otherwise;
   double most = 0;
   for (const Value& one : value) most = std::max(most, one.is_number() ? one.get<double>() : 0.0);
-  return static_cast<int>(most);
+  return whole_of(most);
 }
 
 std::string GgufFile::text(const std::string& key, const std::string& otherwise) const {

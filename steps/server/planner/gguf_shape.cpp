@@ -4,6 +4,7 @@
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/planner/gguf.hpp"
+#include "steps/server/planner/quantity.hpp"
 
 namespace millwright::planner {
 namespace {
@@ -60,7 +61,7 @@ class GgufShape {
       // Booleans are lists of windows.
       return index < found->second.size() && found->second[index] == true ? 1 : 0;
     }
-    return static_cast<int>(found->second[index].get<double>());
+    return whole_of(found->second[index].get<double>());
   }
 
   void experts() {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "orchestrator/base/text.hpp"
+#include "steps/server/planner/config_reader.hpp"
 
 namespace fs = std::filesystem;
 
@@ -67,11 +68,14 @@ Result<std::vector<TensorInfo>> read_safetensors(const fs::path& path) {
   std::vector<TensorInfo> out;
   for (const auto& [name, tensor] : header.items()) {
     if (name == "__metadata__") continue;
+    if (!tensor.is_object())
+      return fail(ErrorKind::invalid, fmt::format("{}: tensor {} is no object", path.string(), name));
     const auto offsets = tensor.find("data_offsets");
     if (offsets == tensor.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number() ||
         !(*offsets)[1].is_number())
       return fail(ErrorKind::invalid, fmt::format("{}: tensor {} has no offsets", path.string(), name));
-    out.push_back({name, (*offsets)[1].get<double>() - (*offsets)[0].get<double>(), tensor.value("dtype", "")});
+    out.push_back(
+        {name, (*offsets)[1].get<double>() - (*offsets)[0].get<double>(), ConfigReader(tensor).text({"dtype"}, "")});
   }
   return out;
 }
@@ -90,7 +94,7 @@ void scale_to(WeightParts& parts, double bytes) {
 // Names of the weight_map and their files. Nothing else in the directory counts: repositories carry second copies.
 Result<void> from_index(const fs::path& folder, const Value& index, Model& model) {
   std::map<std::string, std::set<std::string>> by_file;
-  if (!index.contains("weight_map") || !index.at("weight_map").is_object())
+  if (!index.is_object() || !index.contains("weight_map") || !index.at("weight_map").is_object())
     return fail(ErrorKind::invalid, (folder / "model.safetensors.index.json").string() + " has no weight_map");
   for (const auto& [tensor, file] : index.at("weight_map").items()) {
     if (file.is_string()) by_file[fs::path(file.get<std::string>()).filename().string()].insert(tensor);
@@ -136,7 +140,7 @@ Result<Model> from_config(const fs::path& folder) {
       Value inner = quant->value("quantization", Value::object());
       if (inner.is_object())
         model.shape.quant.method = "modelopt",
-        model.shape.quant.linear_bits = inner.value("quant_algo", "") == "NVFP4" ? 4.5 : 8.01;
+        model.shape.quant.linear_bits = ConfigReader(inner).text({"quant_algo"}, "") == "NVFP4" ? 4.5 : 8.01;
     }
   }
   model.weights = weights_of_config(model.shape);

@@ -7,6 +7,7 @@
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/planner/config_reader.hpp"
+#include "steps/server/planner/quantity.hpp"
 
 namespace millwright::planner {
 
@@ -159,10 +160,9 @@ int positions_of(const ConfigReader& config) {
   // vLLM and SGLang multiply for these; llama3 and longrope have it in max_position_embeddings already.
   if (type == "yarn") {
     const int original = rope.number({"original_max_position_embeddings"}, said);
-    return static_cast<int>(original * std::max(1.0, scaling->value("factor", 1.0)));
+    return whole_of(original * std::max(1.0, rope.real("factor", 1.0)));
   }
-  if (type == "linear" || type == "dynamic")
-    return static_cast<int>(said * std::max(1.0, scaling->value("factor", 1.0)));
+  if (type == "linear" || type == "dynamic") return whole_of(said * std::max(1.0, rope.real("factor", 1.0)));
   return said;
 }
 

@@ -141,11 +141,19 @@ void warn(Plan& plan, const Query& query) {
 
 }  // namespace
 
+Layout within(Layout layout, const Query& query) {
+  const int gpus = static_cast<int>(query.gpus.size());
+  layout.tp = std::clamp(layout.tp, 1, gpus);
+  layout.pp = std::clamp(layout.pp, 1, std::max(1, gpus / layout.tp));
+  return layout;
+}
+
 Plan make_plan(const Knowledge& knowledge, const Query& query, const GivenFlags& flags, const FlagTable& table) {
   Plan plan;
   plan.layout = layout_of(query);
   plan.invalid = flags.invalid;
   for (InvalidFlag& one : check_validity(knowledge, query, plan.layout)) plan.invalid.push_back(std::move(one));
+  plan.layout = within(plan.layout, query);
   const Outcome roomy = outcome_of(query, plan.layout, Scenario::roomy);
   const Outcome tight = outcome_of(query, plan.layout, Scenario::tight);
   plan.likely = outcome_of(query, plan.layout, Scenario::likely);

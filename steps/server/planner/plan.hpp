@@ -74,6 +74,8 @@ Result<GivenFlags> read_flags(const FlagTable& table, const EngineFacts& facts, 
 
 // How many GPUs each replica takes: the flags', else as many as divide the heads.
 Layout layout_of(const Query& query);
+// As much of it as there are GPUs for: more is refused by check_validity, and figures are those of what is there.
+Layout within(Layout layout, const Query& query);
 // Divisions that do not come out, dtypes that the GPU cannot, GPUs that are not there.
 std::vector<InvalidFlag> check_validity(const Knowledge& knowledge, const Query& query, const Layout& layout);
 

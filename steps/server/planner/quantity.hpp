@@ -2,10 +2,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "orchestrator/base/value.hpp"
 
 namespace millwright::planner {
+
+// Figures of files that anybody may have written: no number there is one too large for an int.
+inline int whole_of(double value) {
+  if (!(value > -2e9)) return 0;  // not a number, too
+  return value < 2e9 ? static_cast<int>(value) : 2000000000;
+}
 
 struct Range {
   double low = 0;

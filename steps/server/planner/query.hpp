@@ -22,7 +22,7 @@ class Settings {
   bool has(const std::string& name) const { return values_.count(name) > 0; }
   std::string text(const std::string& name, const std::string& otherwise = "") const;
   double number(const std::string& name, double otherwise) const;
-  int integer(const std::string& name, int otherwise) const { return static_cast<int>(number(name, otherwise)); }
+  int integer(const std::string& name, int otherwise) const { return whole_of(number(name, otherwise)); }
   // A switch that is given: "", true, yes, 1, on.
   bool on(const std::string& name) const;
   const std::map<std::string, std::string>& all() const { return values_; }

@@ -252,7 +252,7 @@ void add_logged_terms(const LogReading& reading, Given& given) {
 Replan replan(const Knowledge& knowledge, const Query& query, const GivenFlags& flags, const FlagTable& table,
               const LogReading& reading, const std::vector<LogReading>& earlier) {
   Replan out;
-  const Layout layout = layout_of(query);
+  const Layout layout = within(layout_of(query), query);
   Query measured = query;
   add_logged_terms(reading, measured.given);
   // In a host's memory only the arithmetic from the measured terms on can be compared.

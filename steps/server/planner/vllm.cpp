@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "orchestrator/base/text.hpp"
+#include "steps/server/planner/config_reader.hpp"
 #include "steps/server/planner/terms.hpp"
 #include "steps/server/planner/vllm_groups.hpp"
 
@@ -16,8 +17,9 @@ namespace {
 void speculation(const Query& query, VllmSettings& out) {
   const Value config = Value::parse(query.set.text("speculative-config", ""), nullptr, false);
   if (!config.is_object()) return;
-  out.draft_tokens = config.value("num_speculative_tokens", 0);
-  const std::string method = config.value("method", std::string());
+  const ConfigReader reader(config);
+  out.draft_tokens = std::max(0, reader.number({"num_speculative_tokens"}, 0));
+  const std::string method = reader.text({"method"}, "");
   const bool own = method.find("mtp") != std::string::npos || starts_with(method, "eagle");
   if (own) out.draft_layers = std::max(1, query.model.shape.mtp_layers);
 }

@@ -218,3 +218,39 @@ TEST(KnownModels, by_any_part_of_the_name_and_format) {
 
 }  // namespace
 }  // namespace millwright::planner
+
+namespace millwright::planner {
+namespace {
+
+// Anything of a config may be of any type and size: it is read, or refused with a sentence, and planned for without
+// end.
+TEST(ModelShape, figures_of_any_type_and_size) {
+  std::vector<Value> configs;
+  const Value& rows = shipped().file("model_shapes").at("models");
+  for (std::size_t row = 2; row < rows.size(); row += 6) configs.push_back(rows[row].at("config"));
+  const std::vector<Value> odd = {nullptr, true,           "text",          "",       -1,        0, 1, 3, 1e300,
+                                  4096.5,  Value::array(), Value::object(), {1, "x"}, {{"a", 1}}};
+  for (const Value& config : configs) {
+    std::vector<std::string> keys;
+    const Value flat = config.flatten();
+    for (const auto& [key, value] : flat.items()) keys.push_back(key);
+    for (std::size_t at = 0; at < keys.size() * 2; ++at) {
+      Value changed = config;
+      changed[Value::json_pointer(keys[at % keys.size()])] = odd[(at * 7 + keys.size()) % odd.size()];
+      auto read = shape_of_config(changed, "odd");
+      if (!read) {
+        EXPECT_FALSE(read.error().message.empty());
+        continue;
+      }
+      Model model;
+      model.shape = *read;
+      model.weights = weights_of_config(*read);
+      const char* engine = at % 3 == 0 ? "vllm" : at % 3 == 1 ? "sglang" : "llama.cpp";
+      const Asked q = asked_of(std::move(model), engine, "", "2xH100", {});
+      EXPECT_FALSE(q.plan().sentence.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millwright::planner

@@ -6,6 +6,7 @@
 
 #include "planner_test_data.hpp"
 #include "steps/server/planner/llama_cpp.hpp"
+#include "steps/server/planner/sglang.hpp"
 #include "steps/server/planner/vllm_groups.hpp"
 
 namespace millwright::planner {
@@ -72,6 +73,71 @@ TEST(Recorded, blocks_and_tokens_of_vllm) {
   }
   EXPECT_GE(families.size(), 8u);
   EXPECT_GE(document.at("cases").size(), 100u);
+}
+
+// Without drafts the arithmetic does not look at the number of draft tokens.
+Asked state_question(const Value& one) {
+  std::vector<std::string> flags = {"mamba-full-memory-ratio=" + one.at("ratio").dump(),
+                                    "max-running-requests=" + one.at("requests").dump()};
+  const std::string version = one.at("version");
+  const bool renamed = version == "0.5.23";
+  flags.push_back(std::string(renamed ? "mamba-radix-cache-strategy=" : "mamba-scheduler-strategy=") +
+                  (one.at("extra_buffer").get<bool>() ? "extra_buffer" : "no_buffer"));
+  if (!one.at("slots").is_null()) flags.push_back("max-mamba-cache-size=" + one.at("slots").dump());
+  if (one.at("drafts").get<int>() > 0)
+    flags.insert(flags.end(),
+                 {"speculative-algorithm=EAGLE", "speculative-num-draft-tokens=" + one.at("drafts").dump()});
+  if (!one.at("radix").get<bool>()) flags.emplace_back("disable-radix-cache");
+  return asked("Qwen3.6-27B", "sglang", version, "2xA6000", flags);
+}
+
+TEST(Recorded, slots_and_tokens_of_sglang) {
+  const Value document = recorded("sglang.json");
+  std::set<std::string> versions;
+  for (Value one : document.at("splits")) {
+    versions.insert(one.at("version").get<std::string>());
+    const double slots = one.value("slots", 0.0), left = one.value("left_gib", 0.0);
+    // `slots` of the case is what was asked for, and of the answer what came out: a case with a fixed number keeps it.
+    const bool asked_for = one.contains("asked_slots") && !one.at("asked_slots").is_null();
+    one["slots"] = asked_for ? one.at("asked_slots") : Value();
+    const Asked q = state_question(one);
+    const Layout layout = layout_of(q.query);
+    const SglangStates states =
+        sglang_states(q.query, sglang_settings(q.query, layout), one.at("rest_gib").get<double>() * kGiB,
+                      one.at("slot_bytes").get<double>());
+    if (one.contains("refused")) {
+      EXPECT_LE(states.slots, 0) << one.dump();
+      continue;
+    }
+    EXPECT_EQ(states.slots, slots) << one.dump();
+    EXPECT_NEAR(states.kv_bytes / kGiB, left, 1e-6) << one.dump();
+  }
+  EXPECT_EQ(versions.size(), 5u);
+}
+
+TEST(Recorded, fractions_of_sglang) {
+  const Value document = recorded("sglang.json");
+  for (const Value& one : document.at("fractions")) {
+    Model model = *known_model(shipped(), "Qwen3-8B");
+    if (const int hidden = one.at("vision_hidden"); hidden > 0) {
+      VisionShape vision;
+      vision.hidden = hidden;
+      vision.has_depth_key = one.at("vision_depth").is_null();
+      vision.depth = vision.has_depth_key ? 27 : one.at("vision_depth").get<int>();
+      model.shape.vision = vision;
+    }
+    const int tp = one.at("tp");
+    std::vector<std::string> flags = {"tensor-parallel-size=" + std::to_string(tp)};
+    if (!one.at("algorithm").is_null())
+      flags.push_back("speculative-algorithm=" + one.at("algorithm").get<std::string>());
+    Asked q = asked_of(std::move(model), "sglang", one.at("version"), std::to_string(tp) + "xH100", flags);
+    for (Gpu& gpu : q.query.gpus) gpu.smi_mib = one.at("gpu_mib");
+    const SglangSettings settings = sglang_settings(q.query, layout_of(q.query));
+    EXPECT_EQ(settings.chunk, one.at("chunk").get<int>()) << one.dump();
+    EXPECT_EQ(settings.graph_max_bs, one.at("graph_max_bs").get<int>()) << one.dump();
+    EXPECT_NEAR(settings.fraction, one.at("fraction").get<double>(), 1e-9) << one.dump();
+  }
+  EXPECT_GE(document.at("fractions").size(), 24u);
 }
 
 }  // namespace
