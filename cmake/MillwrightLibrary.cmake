@@ -14,8 +14,8 @@ if(MILLWRIGHT_SANITIZE)
   add_compile_options(-fsanitize=${MILLWRIGHT_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MILLWRIGHT_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC warns falsely here under sanitizers, in std::regex too (its manual, -Wmaybe-uninitialized).
-    add_compile_options(-Wno-maybe-uninitialized)
+    # GCC warns falsely here under sanitizers, in std::regex and std::string too (its manual, -Wmaybe-uninitialized).
+    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
 endif()
 

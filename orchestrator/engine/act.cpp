@@ -184,7 +184,7 @@ Result<ActionMark> Actor::follow(NodeSession& node, const std::string& remote_di
     if (!read && read.error().kind == ErrorKind::interrupted) return fail(read.error());
     if (read) {
       const ActionMark mark = parse_mark(read->out);
-      if (!mark.running && (!mark.unsure || ++unsure > unsure_looks)) return mark;
+      if (!mark.running && !mark.going_down && (!mark.unsure || ++unsure > unsure_looks)) return mark;
     } else if (Result<void> up = host_.reconnect(node, left_until(end, clock), line); !up) {
       return fail(up.error());
     }

@@ -48,7 +48,11 @@ std::string settle_mark_script(const std::string& remote_dir) {
          "  elif mw_claim; then mw_mark undone\n"
          "  fi\n"
          "fi\n" +
-         mark_text(settle_dead_man(remote_dir));
+         mark_text(settle_dead_man(remote_dir)) +
+         // Sessions are killed first when a node goes down: it still answers, and what is done now is lost.
+         "case $mw_last in started*)\n"
+         "  [ \"$running\" != no ] || [ ! -d /run/systemd/system ] ||\n"
+         "    echo \"system=$(systemctl is-system-running 2>/dev/null || :)\" ;;\nesac\n";
 }
 
 std::string read_mark_script(const std::string& remote_dir) {
@@ -102,6 +106,7 @@ ActionMark parse_mark(const std::string& out) {
     if (key == "mark") read_mark(mark, value);
     if (key == "running") mark.running = value == "yes";
     if (key == "running") mark.unsure = value == "unsure";
+    if (key == "system") mark.going_down = value == "stopping";
     if (key == "boot") mark.boot = value;
     if (key == "boot_at_start") mark.boot_at_start = value;
   }

@@ -70,11 +70,12 @@ struct ActionMark {
     timer_failed,  // the node tried to take it back by itself, and could not
     undone
   } kind = Kind::absent;
-  int status = 0;        // failed, unprepared: exit status
-  std::string text;      // locked: the holder; unprepared: what failed
-  bool running = false;  // its shell still lives, whatever it has come to
-  bool unsure = false;   // begun this instant: it has not yet said which process it is
-  std::string boot;      // boot id of the node when it was read
+  int status = 0;           // failed, unprepared: exit status
+  std::string text;         // locked: the holder; unprepared: what failed
+  bool running = false;     // its shell still lives, whatever it has come to
+  bool unsure = false;      // begun this instant: it has not yet said which process it is
+  bool going_down = false;  // killed, and the node is being switched off
+  std::string boot;         // boot id of the node when it was read
   std::string boot_at_start;
 };
 // A script that prints the mark; exits 0 also when there is none.

@@ -164,8 +164,12 @@ void Rollback::forget_what_went_with_its_container() {
     if (provider.empty()) return false;
     const auto by_provider = [&](const auto& other) { return step_of(other.step) == provider; };
     const bool undone = std::any_of(undone_.begin(), undone_.end(), by_provider);
-    const bool kept =
-        std::any_of(left_.begin(), left_.end(), [&](const Left& left) { return by_provider(left.record); });
+    // What was done in it stands under its step where a controller knows no more of it (node_pointer.cpp).
+    const auto within = [&](const UndoRecord& other) {
+      return other.node.value("provided_by", std::string()) == provider;
+    };
+    const bool kept = std::any_of(left_.begin(), left_.end(),
+                                  [&](const Left& left) { return by_provider(left.record) && !within(left.record); });
     if (!undone || kept) return false;
     host_.drop_containers(provider);
     Result<NodeSession*> node = host_.node_at(record.node);

@@ -18,17 +18,19 @@ mw_outcome() {
   [ ! -f "$1/outcome" ] || while read -r mw_line; do [ -z "$mw_line" ] || mw_last=$mw_line; done <"$1/outcome"
 }
 mw_claim() { set -C; { true >"$D/claim"; } 2>/dev/null && set +C || { set +C; return 1; }; }
-mw_boot() {
-  mw_id=; { read -r mw_id </proc/sys/kernel/random/boot_id; } 2>/dev/null || :
-  mw_id=${mw_id:-unknown}
-}
 mw_start_of() {
   mw_line=; { read -r mw_line <"/proc/$1/stat"; } 2>/dev/null || :
   # Behind the name, which may hold anything, come the state and, as the 20th, when it started.
   set -- ${mw_line##*") "}
   case "${1:-Z}" in Z | X) mw_start=0 ;; *) mw_start=${20:-0} ;; esac
 }
-mw_note_pid() { mw_start_of "$1"; mw_boot; printf '%s %s %s\n' "$1" "$mw_start" "$mw_id" >"$D/pid"; }
+# A container that is started anew has the kernel's boot id still, but another first process.
+mw_boot() {
+  mw_id=; { read -r mw_id </proc/sys/kernel/random/boot_id; } 2>/dev/null || :
+  mw_start_of 1
+  mw_id=${mw_id:-unknown}.$mw_start
+}
+mw_note_pid() { mw_boot; mw_start_of "$1"; printf '%s %s %s\n' "$1" "$mw_start" "$mw_id" >"$D/pid"; }
 mw_alive() {
   [ -f "$1" ] && read -r mw_pid mw_began mw_at <"$1" && [ -n "$mw_pid" ] && mw_boot && [ "$mw_at" = "$mw_id" ] &&
     mw_start_of "$mw_pid" && [ "$mw_start" = "$mw_began" ]

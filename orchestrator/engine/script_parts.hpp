@@ -12,7 +12,7 @@ namespace millwright {
 // mw_mark TEXT       adds a line to the outcome in $D; the last whole line counts
 // mw_outcome FOLDER  reads that into mw_last; empty: there is none
 // mw_claim           this action's folder belongs to who calls it first; status 1 for all others
-// mw_boot            id of this boot into mw_id
+// mw_boot            id of this boot into mw_id; changes mw_start
 // mw_start_of PID    when that process started into mw_start; 0: there is none
 // mw_note_pid PID    writes "pid start boot" to $D/pid
 // mw_alive FILE      whether the process of such a file still lives; its id in mw_pid
