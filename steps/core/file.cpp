@@ -111,8 +111,8 @@ bool may_show(const Inputs& inputs, const std::string& mode) {
 
 class Planner {
  public:
-  Planner(const Inputs& inputs, const Answers& answers, PathState state)
-      : inputs_(inputs), answers_(answers), state_(std::move(state)), path_(core::tidy_path(inputs.string("path"))) {
+  Planner(const Inputs& inputs, PathState state)
+      : inputs_(inputs), state_(std::move(state)), path_(core::tidy_path(inputs.string("path"))) {
     wanted_ = {inputs.string_or("mode", ""), inputs.string_or("owner", ""), inputs.string_or("group", "")};
     change_.outputs = core::path_output_values(path_, state_);
   }
@@ -279,7 +279,7 @@ class Planner {
 
   void describe_content(const Wanted& wanted, const std::string& mode) {
     const bool fresh = state_.type == PathType::absent;
-    const std::string old_text = answers_.has("content") ? answers_.at("content").out : "";
+    const std::string& old_text = state_.content;
     const bool old_known = fresh || (state_.size == old_text.size() && state_.size <= kLargestDiff);
     const bool text =
         wanted.text && wanted.size <= kLargestDiff && core::is_text(*wanted.text) && core::is_text(old_text);
@@ -345,7 +345,6 @@ class Planner {
   }
 
   const Inputs& inputs_;
-  const Answers& answers_;
   PathState state_;
   std::string path_;
   Attributes wanted_;
@@ -391,20 +390,20 @@ std::vector<Error> FileStep::check(const Inputs& inputs) const {
 std::vector<Question> FileStep::ask(const Inputs& inputs) const {
   const std::string path = core::tidy_path(inputs.string("path"));
   const bool may_remove = wanted_state(inputs) == "absent" || inputs.boolean("force");
-  std::vector<Question> questions = {
-      {.key = "state",
-       .script = core::path_state_script(path, may_remove ? core::TreeSize::ask : core::TreeSize::skip),
-       .deadline = std::chrono::minutes(may_remove ? 10 : 2)}};
+  std::optional<core::ContentAsked> shown;
   if (has_content(inputs) && may_show(inputs, inputs.string_or("mode", "0644"))) {
-    questions.push_back({.key = "content", .script = core::content_script(path, kLargestDiff, inputs.has("diff"))});
+    const auto wanted = wanted_content(inputs);
+    if (wanted) shown = {kLargestDiff, inputs.has("diff"), wanted->sha256};
   }
-  return questions;
+  return {{.key = "state",
+           .script = core::path_state_script(path, may_remove ? core::TreeSize::ask : core::TreeSize::skip, shown),
+           .deadline = std::chrono::minutes(may_remove ? 10 : 2)}};
 }
 
 Result<Change> FileStep::plan(const Inputs& inputs, const Answers& answers) const {
   auto state = core::parse_path_state(answers.at("state"), inputs.string("path"));
   if (!state) return fail(state.error());
-  return Planner(inputs, answers, std::move(*state)).plan();
+  return Planner(inputs, std::move(*state)).plan();
 }
 
 std::vector<Expectation> FileStep::expect(const Inputs& inputs, const Answers& answers, const Change&) const {

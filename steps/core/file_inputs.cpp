@@ -93,10 +93,4 @@ std::string tidy_path(std::string_view path) {
   return out;
 }
 
-std::string content_script(std::string_view path, std::uint64_t max_bytes, bool also_private) {
-  std::string out = fmt::format("p={}\n[ -f \"$p\" ] && [ ! -L \"$p\" ] || exit 0\n", shell_quote(path));
-  if (!also_private) out += "case $(stat -c %a \"$p\") in *[4567]) ;; *) exit 0 ;; esac\n";
-  return out + fmt::format("[ \"$(stat -c %s \"$p\")\" -le {} ] || exit 0\ncat -- \"$p\"\n", max_bytes);
-}
-
 }  // namespace millwright::core

@@ -22,7 +22,4 @@ void check_path_input(const Inputs& inputs, std::vector<Error>& errors);
 // Without doubled and trailing slashes.
 std::string tidy_path(std::string_view path);
 
-// Prints a regular file of at most `max_bytes`; without `also_private` only one that everybody may read.
-std::string content_script(std::string_view path, std::uint64_t max_bytes, bool also_private);
-
 }  // namespace millwright::core

@@ -51,10 +51,12 @@ std::string header(std::string_view path) {
   return fmt::format("set -eu\numask 077\np={}\n{}", shell_quote(path), kStateFunction);
 }
 
-// The marker `state` appears last: without it nothing was done yet, and undo has nothing to do.
+// The marker `state` is written last: while it is empty or missing nothing was done yet, and undo has nothing to do.
 std::string save_script(std::string_view path, std::string_view keep) {
-  return fmt::format("{}mw_state \"$p\" >\"$MW_SAVE/state.new\"\n{}mv -f \"$MW_SAVE/state.new\" \"$MW_SAVE/state\"\n",
-                     header(path), keep);
+  return fmt::format(
+      "{}mw_state \"$p\" >\"$MW_SAVE/state.new\"\n{}"
+      "IFS= read -r mw_before <\"$MW_SAVE/state.new\"\nprintf '%s\\n' \"$mw_before\" >\"$MW_SAVE/state\"\n",
+      header(path), keep);
 }
 
 // The old content with all that belongs to it: mode, owner, times, and attributes and access lists where this cp knows
@@ -121,7 +123,7 @@ std::string undo_script(std::string_view path, std::string_view body) {
       "  exit 65\n"
       "}\n";
   out += kMoveAway;
-  out += "[ -f \"$MW_SAVE/state\" ] || exit 0\n";
+  out += "[ -s \"$MW_SAVE/state\" ] || exit 0\n";
   out += kUndoneBefore;
   out +=
       "before=$(cat \"$MW_SAVE/state\")\n"
@@ -195,7 +197,7 @@ std::string_view to_string(PathType type) {
   return "other";
 }
 
-std::string path_state_script(std::string_view path, TreeSize tree) {
+std::string path_state_script(std::string_view path, TreeSize tree, const std::optional<ContentAsked>& content) {
   std::string out = fmt::format("p={}\n{}", shell_quote(path), kStateFunction);
   out += R"sh(mw_state "$p" || exit 1
 if [ -L "$p" ]; then :
@@ -218,11 +220,22 @@ fi
         "  echo \"kib ${kib%%[!0-9]*}\"\n"
         "fi\n";
   }
+  if (content) {
+    out += fmt::format(
+        "mw_show=no\n"
+        "if [ -f \"$p\" ] && [ ! -L \"$p\" ] && [ \"${{mw_sum%% *}}\" != {} ] && [ \"${{more%% *}}\" -le {} ]; then\n"
+        "  case ${{mw_stat%% *}} in {}) mw_show=yes ;; esac\nfi\n"
+        "if [ \"$mw_show\" = yes ]; then echo content; cat -- \"$p\"; fi\n",
+        shell_quote(content->unless_sha256), content->max_bytes, content->also_private ? "*" : "*[4567]");
+  }
   return out;
 }
 
 Result<PathState> parse_path_state(const Answer& answer, std::string_view path) {
-  const std::vector<std::string> lines = split_lines(answer.out);
+  // What stands behind it is the file's.
+  constexpr std::string_view content_line = "\ncontent\n";
+  const std::size_t content = answer.out.find(content_line);
+  const std::vector<std::string> lines = split_lines(answer.out.substr(0, content));
   if (!answer.ok() || lines.empty()) {
     Error error = make_error(ErrorKind::refused, fmt::format("cannot look at {}", path));
     error.hint = "the step's user may not read it (become: true?), or stat and sha256sum are missing";
@@ -230,6 +243,7 @@ Result<PathState> parse_path_state(const Answer& answer, std::string_view path) 
     return fail(std::move(error));
   }
   PathState state;
+  if (content != std::string::npos) state.content = answer.out.substr(content + content_line.size());
   read_state_line(lines[0], state);
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::string& line = lines[i];

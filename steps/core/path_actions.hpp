@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,12 +26,20 @@ struct PathState {
   std::string kind;        // of `other`: "fifo", "socket" ...
   std::string ancestor;    // absent: the nearest folder above that exists, or what is in the way of it
   bool ancestor_is_folder = true;
+  std::string content;  // of a file, where it was asked and may be shown
 };
 
 enum class TreeSize { ask, skip };  // walking a directory takes time
 
+// When to print what is in a regular file as well: when it is not what is wanted, and may be shown.
+struct ContentAsked {
+  std::uint64_t max_bytes = 0;
+  bool also_private = false;  // false: only of a file that everybody may read
+  std::string unless_sha256;
+};
+
 // Shell text that prints the state; `parse_path_state` reads it. Needs stat -c and sha256sum (coreutils or busybox).
-std::string path_state_script(std::string_view path, TreeSize tree);
+std::string path_state_script(std::string_view path, TreeSize tree, const std::optional<ContentAsked>& content = {});
 Result<PathState> parse_path_state(const Answer& answer, std::string_view path);
 
 // The answer to path_state_script when the path is like this; empty members may be anything.

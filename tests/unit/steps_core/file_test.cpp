@@ -325,7 +325,13 @@ TEST_F(FileTest, PrivateBinaryAndLargeContentIsNotInThePlan) {
   shell_.write("p", "hunter1\n", 0600);
   const Change old_secret = plan({{"path", at("p")}, {"content", "x\n"}}).value();
   EXPECT_EQ(old_secret.diff.find("hunter1"), std::string::npos);
-  EXPECT_EQ(shell_.ask(kFile, inputs_of(kFile, {{"path", at("p")}, {"content", "x"}})).at("content").out, "");
+  const auto said = [&](const char* path, const char* content) {
+    return shell_.ask(kFile, inputs_of(kFile, {{"path", at(path)}, {"content", content}})).text("state");
+  };
+  EXPECT_EQ(said("p", "x").find("hunter1"), std::string::npos);
+  shell_.write("open", "owner content\ncontent\n\n", 0644);
+  EXPECT_NE(said("open", "x").find("\ncontent\nowner content\ncontent"), std::string::npos);
+  EXPECT_EQ(said("open", "owner content\ncontent\n\n").find("content"), std::string::npos) << "as wanted: not sent";
   shell_.write("src", std::string("\0\1\2", 3));
   const Change binary = plan({{"path", at("b")}, {"source", at("src")}}).value();
   EXPECT_EQ(binary.diff, "+ " + at("b") + " 3 B, sha256 " + sha256_hex(std::string("\0\1\2", 3)).substr(0, 16) + "\n");
