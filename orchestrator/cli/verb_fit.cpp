@@ -125,9 +125,9 @@ Result<Question> question_of(const Session& session, const Options& options, con
 int answer_error(const Session& session, const Error& error) {
   const bool contacted =
       error.kind == ErrorKind::connect || error.kind == ErrorKind::auth || error.kind == ErrorKind::host_key;
-  if (!contacted) return session.refuse(error);
-  session.fail_with(error);
-  return kUnreachable;
+  if (contacted || error.kind == ErrorKind::refused) session.fail_with(error);
+  if (error.kind == ErrorKind::refused) return kUsage;
+  return contacted ? kUnreachable : session.refuse(error);
 }
 
 void print_json(const Session& session, const Value& json) {

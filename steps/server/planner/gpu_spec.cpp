@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <optional>
 
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
@@ -83,6 +85,36 @@ Result<Gpu> named_gpu(const Knowledge& knowledge, std::string_view name) {
                           : fmt::format("say how large it is: {}:48GiB", name)));
 }
 
+bool is_size(const std::string& word) {
+  return word.size() > 2 && ends_with(word, "gb") && word.find_first_not_of("0123456789") == word.size() - 2;
+}
+
+// "NVIDIA A100-SXM4-80GB" is the row a100-80gb: all words of a name but its size are in it, and the memory is the
+// nearest.
+std::optional<Gpu> gpu_as_driver_says(const Knowledge& knowledge, std::string_view name, double smi_mib) {
+  const auto said = split(plain(name), '-');
+  std::optional<Gpu> best;
+  std::size_t most_words = 0;
+  for (const Value& row : knowledge.file("gpus").value("gpus", Value::array())) {
+    for (const Value& one : row.at("names")) {
+      std::size_t words = 0;
+      bool all = true;
+      for (const std::string& word : split(one.get<std::string>(), '-')) {
+        if (is_size(word)) continue;
+        all = all && std::find(said.begin(), said.end(), word) != said.end();
+        ++words;
+      }
+      const Gpu gpu = gpu_of_row(row);
+      // A name stands for cards of several sizes; another size than the row's is another card.
+      if (!all || words < most_words || std::abs(gpu.smi_mib - smi_mib) > 0.05 * smi_mib) continue;
+      if (words == most_words && best && std::abs(best->smi_mib - smi_mib) <= std::abs(gpu.smi_mib - smi_mib)) continue;
+      best = gpu;
+      most_words = words;
+    }
+  }
+  return best;
+}
+
 Result<double> gib_of(std::string_view text) {
   const auto bytes = parse_size(text);
   if (!bytes)
@@ -147,7 +179,7 @@ Result<std::vector<Gpu>> parse_gpu_answer(const Knowledge& knowledge, std::strin
     const auto number = [&](std::size_t at) { return std::atof(std::string(trim(fields[at])).c_str()); };
     if (number(1) <= 0) continue;
     Gpu gpu;
-    const auto known = named_gpu(knowledge, trim(fields[0]));
+    const auto known = gpu_as_driver_says(knowledge, trim(fields[0]), number(1));
     if (known) gpu = *known;
     gpu.title = std::string(trim(fields[0]));
     gpu.smi_mib = number(1);

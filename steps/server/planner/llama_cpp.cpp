@@ -126,11 +126,9 @@ double share_of(const Query& query, int rank, int ranks) {
   return sum > 0 ? own / sum : 1.0 / ranks;
 }
 
-}  // namespace
-
-Outcome llama_cpp_outcome(const Query& query, const Layout& layout, Scenario scenario) {
+// With this context, and no other.
+Outcome outcome_with(const Query& query, const Layout& layout, Scenario scenario, const LlamaSettings& settings) {
   const ModelShape& shape = query.model.shape;
-  const LlamaSettings settings = llama_settings(query);
   const int ranks = layout.ranks();
   Outcome out;
   out.fraction = 1;
@@ -184,6 +182,36 @@ Outcome llama_cpp_outcome(const Query& query, const Layout& layout, Scenario sce
     out.missing_gib = -worst;
   }
   return out;
+}
+
+}  // namespace
+
+// --fit lowers a context that was not given, in steps of 256, until each device keeps its margin; common/fit.cpp.
+Outcome llama_cpp_outcome(const Query& query, const Layout& layout, Scenario scenario) {
+  LlamaSettings settings = llama_settings(query);
+  const Outcome whole = outcome_with(query, layout, scenario, settings);
+  const double margin = query.set.number("fit-target", query.facts.number("fit_margin_mib")) / 1024;
+  const auto keeps_margin = [&](const Outcome& one) {
+    return one.starts() && one.ranks[one.tightest].headroom_gib >= margin;
+  };
+  if (settings.context_set || query.set.text("fit", "on") == "off" || keeps_margin(whole)) return whole;
+  const int step = static_cast<int>(query.facts.number("pad"));
+  int low = query.set.integer("fit-ctx", static_cast<int>(query.facts.number("fit_least_context"))) / step;
+  int high = settings.context / step;
+  const auto at = [&](int steps) {
+    settings.context = steps * step;
+    return outcome_with(query, layout, scenario, settings);
+  };
+  if (low >= high || !keeps_margin(at(low))) return whole;
+  while (low < high) {
+    const int middle = low + (high - low + 1) / 2;
+    if (keeps_margin(at(middle))) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return at(low);
 }
 
 }  // namespace millwright::planner

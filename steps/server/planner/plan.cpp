@@ -133,10 +133,14 @@ void warn(Plan& plan, const Query& query) {
   if (replicas > 1 && query.set.integer("data-parallel-size", 1) < 2)
     plan.notes.push_back(fmt::format("{} of {} GPUs are used", plan.layout.ranks(), query.gpus.size()));
   if (replicas <= 1 && idle > 0) plan.notes.push_back(fmt::format("{} of {} GPUs stay idle", idle, query.gpus.size()));
-  if (query.facts.engine() == "llama.cpp" && !query.set.has("ctx-size") && !query.context)
+  if (query.facts.engine() == "llama.cpp" && plan.likely.starts() &&
+      plan.max_model_len < query.model.shape.max_positions && !query.set.has("ctx-size") && !query.context)
     plan.notes.push_back(
-        "without --ctx-size llama.cpp lowers the context by itself (--fit); with it, or with any of -ngl and -ts, it "
-        "does not");
+        fmt::format("--fit lowers the context from {} to {}", query.model.shape.max_positions, plan.max_model_len));
+  if (query.set.has("speculative-draft-model-path") || query.set.has("model-draft"))
+    plan.notes.push_back(
+        "the weights and cache of the separate draft model are not counted: give what it takes as --given graphs_gib, "
+        "or leave room for it");
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ int state_ratio(const Query& query, const SglangSettings& settings) {
   return base + static_cast<int>(query.facts.number(fewer ? "state_ratio_no_overlap" : "state_ratio_overlap"));
 }
 
+// With attention data parallelism the attention of a replica is split over fewer ranks: get_attention_tp_size.
+int attention_groups(const Query& query) {
+  return query.set.on("enable-dp-attention") ? std::max(1, query.set.integer("data-parallel-size", 1)) : 1;
+}
+int attention_tp(const Query& query, const Layout& layout) { return std::max(1, layout.tp / attention_groups(query)); }
+
 double indexer_bytes(const AttentionShape& attention) {
   return attention.index_dim > 0 ? attention.index_dim + attention.index_dim / 128.0 * 4 : 0;
 }
@@ -44,8 +50,8 @@ double sglang_slot_bytes(const Query& query, const Layout& layout) {
   std::string dtype = query.set.text("mamba-ssm-dtype", "");
   if (dtype.empty()) dtype = shape.state_dtype.empty() ? query.facts.text("state_dtype") : shape.state_dtype;
   const int rows = std::max(0, shape.state.conv_kernel - 1);
-  const double one = layer_state_bytes(shape.state, layout.tp, rows, query.facts.number("conv_dtype_bytes"),
-                                       dtype_bytes(dtype).value_or(4))
+  const double one = layer_state_bytes(shape.state, attention_tp(query, layout), rows,
+                                       query.facts.number("conv_dtype_bytes"), dtype_bytes(dtype).value_or(4))
                          .total();
   int layers = 0;
   for (int stage = 0; stage < layout.pp; ++stage) {
@@ -70,7 +76,8 @@ SglangCell sglang_cell(const Query& query, const Layout& layout, const SglangSet
   for (std::size_t layer = range.first; layer < range.end; ++layer) {
     if (!shape.layers[layer].attention) continue;
     const AttentionShape& attention = *shape.layers[layer].attention;
-    (pools && attention.window > 0 ? out.window : out.full) += sizing_bytes(attention, layout.tp, kv_bytes, kv_dtype);
+    (pools && attention.window > 0 ? out.window : out.full) +=
+        sizing_bytes(attention, attention_tp(query, layout), kv_bytes, kv_dtype);
   }
   if (settings.draft_layers > 0 && query.facts.flag("draft_in_cell") && out.full > 0) {
     const int own = std::max(1, shape.full_attention_layers());
@@ -86,7 +93,7 @@ SglangStates sglang_states(const Query& query, const SglangSettings& settings, d
   SglangStates out;
   out.ratio = state_ratio(query, settings);
   const double split = query.set.number("mamba-full-memory-ratio", facts.number("full_memory_ratio"));
-  const double requests = settings.requests.value_or(0);
+  const double requests = std::floor(settings.requests.value_or(0) / static_cast<double>(attention_groups(query)));
   const double drafts = settings.speculative ? settings.draft_tokens : 0;
   double rest = rest_bytes;
   const bool joint = facts.text("state_split") == "joint";

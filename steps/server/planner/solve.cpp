@@ -44,7 +44,7 @@ std::vector<Candidate> lengths(int from, int least, const std::string& reason) {
 
 std::vector<Candidate> shares(double from, double to, double step, const std::string& reason) {
   std::vector<Candidate> out;
-  for (int at = 1; at <= 40; ++at) {
+  for (int at = 1; at <= 95; ++at) {
     const double value = std::round((from + step * at) * 1000) / 1000;
     if (step > 0 ? value > to + 1e-9 : value < to - 1e-9) break;
     out.push_back({plain(value), reason});
@@ -68,8 +68,7 @@ std::vector<Lever> sglang_levers(const Query& query, const Layout& layout, const
   if (late && !settings.requests)
     out.push_back({"max-running-requests", counts(1024, 8, "a smaller table of requests")});
   if (late)
-    out.push_back({"mem-fraction-static", shares(settings.fraction, std::max(0.3, settings.fraction - 0.3), -0.01,
-                                                 "more room beside the pools")});
+    out.push_back({"mem-fraction-static", shares(settings.fraction, 0.05, -0.01, "more room beside the pools")});
   if (late)
     out.push_back({"chunked-prefill-size", counts(settings.chunk / 2, 512, "a smaller peak while prompts are read")});
   if (!late && hybrid && settings.speculative)
@@ -98,8 +97,8 @@ std::vector<Lever> vllm_levers(const Query& query, const Layout& layout, const O
     out.push_back({"max-model-len",
                    {{std::to_string(now.most_model_len / 256 * 256), "the longest request that the pool holds"}}});
   if (late)
-    out.push_back({"gpu-memory-utilization", shares(settings.utilization, std::max(0.2, settings.utilization - 0.4),
-                                                    -0.01, "no more than is free at the start")});
+    out.push_back(
+        {"gpu-memory-utilization", shares(settings.utilization, 0.05, -0.01, "no more than is free at the start")});
   if (!late)
     out.push_back({"gpu-memory-utilization", shares(settings.utilization, 0.95, 0.01, "a larger share of the GPU")});
   if (!query.set.has("max-num-seqs") || settings.max_seqs > 256)

@@ -100,6 +100,15 @@ TEST(Sglang, windows_have_a_pool_only_in_the_models_that_it_lists) {
   EXPECT_EQ(tokens("0.5.9", "gemma-3-27b"), std::floor(10 * kGiB / (62.0 * 16 * 128 * 2 * 2)));
 }
 
+TEST(Sglang, attention_data_parallelism_splits_heads_less) {
+  const auto cell = [](const std::vector<std::string>& set) {
+    const Asked q = asked("Qwen3-235B-A22B", "sglang", "0.5.12", "8xH200", set);
+    return sglang_cell(q.query, layout_of(q.query), sglang_settings(q.query, layout_of(q.query)), 0).sizing;
+  };
+  EXPECT_EQ(cell({"tp=8"}), 94 * 512);
+  EXPECT_EQ(cell({"tp=8", "dp-size=4", "enable-dp-attention"}), 94 * 2 * 512);
+}
+
 TEST(Sglang, drafts_without_extra_buffer) {
   const std::vector<std::string> flags = {"speculative-algorithm=NEXTN", "mamba-scheduler-strategy=no_buffer"};
   const Plan refused = asked("Qwen3.6-27B", "sglang", "0.5.12", "2xA6000", flags).plan();
@@ -248,6 +257,14 @@ TEST(Gpus, as_a_host_says_them) {
   EXPECT_NEAR((*gpus)[0].free_gib, 47.40, 0.01);
   EXPECT_EQ((*gpus)[1].compute, 9.9);
   EXPECT_FALSE(parse_gpu_answer(shipped(), "No devices were found").has_value());
+  const auto total = [](const std::string& line) { return parse_gpu_answer(shipped(), line)->front().total_gib; };
+  EXPECT_EQ(total("NVIDIA A100-SXM4-80GB, 81920, 81000, 8.0"), 79.25);
+  EXPECT_EQ(total("NVIDIA A100-PCIE-40GB, 40960, 40000, 8.0"), 39.39);
+  EXPECT_EQ(total("NVIDIA H100 80GB HBM3, 81559, 81000, 9.0"), 79.19);
+  EXPECT_EQ(total("NVIDIA GeForce RTX 3090, 24576, 24000, 8.6"), 23.57);
+  EXPECT_EQ(total("NVIDIA RTX 6000 Ada Generation, 49140, 48000, 8.9"), 47.50);
+  EXPECT_EQ(total("NVIDIA RTX PRO 6000 Blackwell Workstation Edition, 97887, 97000, 12.0"), 94.97);
+  EXPECT_EQ(total("Tesla T4, 15360, 15000, 7.5"), 14.58);
 }
 
 TEST(Render, the_fields_that_scripts_read) {
@@ -268,6 +285,16 @@ TEST(Render, the_fields_that_scripts_read) {
   const std::string text = as_text(q.plan(), q.query, "Qwen3-8B", 80);
   EXPECT_NE(text.find("vllm serve Qwen3-8B --max-model-len 8192 --tensor-parallel-size 2"), std::string::npos) << text;
   EXPECT_NE(text.find("GPU 1"), std::string::npos);
+}
+
+TEST(Vllm, a_gpu_that_somebody_else_uses_too) {
+  Asked q = asked("Qwen3-8B", "vllm", "0.32.0", "2xA6000", {"max-model-len=8192"});
+  q.query.gpus[1].free_gib = 20;
+  const Plan plan = q.plan();
+  EXPECT_EQ(plan.likely.ends, Stage::before_weights);
+  ASSERT_FALSE(plan.ladder.empty());
+  EXPECT_EQ(plan.ladder.front().changes.front().name, "gpu-memory-utilization");
+  EXPECT_LT(std::atof(plan.ladder.front().changes.front().value.c_str()), (20 - 1.5) / 47.53 + 1e-9);
 }
 
 TEST(Given, pins_a_term_and_nothing_else) {

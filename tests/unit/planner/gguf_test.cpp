@@ -129,6 +129,21 @@ TEST(Gguf, streams_of_their_own_when_the_slots_are_given) {
   EXPECT_EQ(llama_cells(shared.query, llama_settings(shared.query)).full, 12032);
 }
 
+TEST(Gguf, fit_lowers_a_context_that_was_not_given) {
+  const Folder folder;
+  const Model model = model_of(folder, qwen35());
+  const auto context = [&](const std::vector<std::string>& set) {
+    return asked_of(model, "llama.cpp", "0.7.0", "6GiB", set).likely();
+  };
+  const Outcome lowered = context({});
+  EXPECT_TRUE(lowered.starts());
+  EXPECT_LT(lowered.max_model_len, 262144);
+  EXPECT_EQ(lowered.max_model_len % 256, 0);
+  EXPECT_NEAR(lowered.ranks[0].headroom_gib, 1.0, 0.03) << "as much as leaves the margin of 1024 MiB";
+  EXPECT_FALSE(context({"fit=off"}).starts());
+  EXPECT_FALSE(context({"ctx-size=262144"}).starts());
+}
+
 TEST(Gguf, windows_of_gpt_oss) {
   const Folder folder;
   const Model model = model_of(folder, Header()
