@@ -160,7 +160,7 @@ int free_on_node(const Session& session, const Options& options) {
   const std::string said = node_lock_error(name, held).message;
   const bool by_hand = starts_with(held, std::string(kByHand) + "|");
   if (!by_hand && !options.force && !holder_is_dead(held)) {
-    session.fail_with(still_held(said, Liveness::unknown));
+    session.fail_with(still_held(said, holder_liveness(held)));
     return kLockHeld;
   }
   const std::string question = said + ". Unlock?";

@@ -75,13 +75,15 @@ Error node_lock_error(const std::string& node, const std::string& held) {
   return error;
 }
 
-bool holder_is_dead(const std::string& held) {
+Liveness holder_liveness(const std::string& held) {
   const std::vector<std::string> fields = split(held, '|');
-  if (fields.size() < field_count || fields[0] == kByHand) return false;
+  if (fields.size() < field_count || fields[0] == kByHand) return Liveness::unknown;
   ProcessIdentity holder{fields[2], fields[3], fields[4], 0, fields[6]};
   std::from_chars(fields[5].data(), fields[5].data() + fields[5].size(), holder.pid);
-  return liveness(holder) == Liveness::dead;
+  return liveness(holder);
 }
+
+bool holder_is_dead(const std::string& held) { return holder_liveness(held) == Liveness::dead; }
 
 Result<void> break_node_lock(NodeSession& node, const std::string& state_dir, Become become, const std::string& held) {
   Command command;

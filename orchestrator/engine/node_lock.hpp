@@ -5,6 +5,7 @@
 #include <string>
 
 #include "orchestrator/engine/node_session.hpp"
+#include "orchestrator/journal/process_identity.hpp"
 
 namespace millwright {
 
@@ -25,6 +26,8 @@ std::string free_lock_script(const std::string& held);
 // The error for a lock that somebody else holds: busy, with who, since when, why.
 Error node_lock_error(const std::string& node, const std::string& held);
 
+// Whether the process that holds it still runs; unknown for another machine's, and for a person.
+Liveness holder_liveness(const std::string& held);
 // True when the holder was a process of this machine that is dead now: its lock may be taken over.
 bool holder_is_dead(const std::string& held);
 

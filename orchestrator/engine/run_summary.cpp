@@ -86,7 +86,9 @@ std::string how_it_ended(const RunContext& run, const std::vector<HostEnd>& ends
       if (!run.changes_nothing()) return done_with(ends);
       return run.options.asking == Asking::plan ? "planned; nothing was changed" : "everything is as the playbook says";
     case ExitCode::failed:
-      if (run.changes_nothing() && run.options.asking != Asking::plan) return how_it_looks(ends, why);
+      if (run.changes_nothing()) {
+        return run.options.asking == Asking::plan ? "not everything could be planned" + why : how_it_looks(ends, why);
+      }
       return "failed, left as it is" + why;
     case ExitCode::rolled_back:
       return "failed and rolled back" + why;

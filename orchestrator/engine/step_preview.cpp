@@ -3,17 +3,33 @@
 
 namespace millwright {
 
+namespace {
+
+// The way to the node, as opposed to what it says.
+bool is_way(const Error& error) {
+  return error.kind == ErrorKind::connect || error.kind == ErrorKind::auth || error.kind == ErrorKind::host_key ||
+         error.kind == ErrorKind::timeout || error.kind == ErrorKind::interrupted;
+}
+
+}  // namespace
+
 bool StepRunner::waits_for_changes(const Unit& unit, const Error& error) {
-  const bool way = error.kind == ErrorKind::connect || error.kind == ErrorKind::auth ||
-                   error.kind == ErrorKind::host_key || error.kind == ErrorKind::timeout ||
-                   error.kind == ErrorKind::interrupted;
-  if (run_.options.mode != Mode::plan || way) return false;
+  if (run_.options.mode != Mode::plan) return false;
+  if (is_way(error)) return waits_for_its_container(unit, error);
   for (std::size_t before : run_.order.ancestors(unit.step)) {
     const Progress progress = run_.board.get(host_.name(), before).progress;
     if (progress == Progress::changed || progress == Progress::unknown) return true;
   }
   const Lock guard(mutex_);
   return items_will_change_.count(unit.step) != 0;
+}
+
+// A container that is still to be made or started cannot be entered yet, and that is no failure of planning.
+bool StepRunner::waits_for_its_container(const Unit& unit, const Error& error) const {
+  const auto provider = run_.order.position(unit.decl->in);
+  if (!provider || !is_way(error) || !host_.reachable() || error.kind == ErrorKind::interrupted) return false;
+  const Progress made = run_.board.get(host_.name(), *provider).progress;
+  return made == Progress::changed || made == Progress::unknown;
 }
 
 StepResult StepRunner::known_when_it_runs(const Unit& unit, const std::string& why) {
@@ -47,7 +63,9 @@ StepResult StepRunner::preview(const Unit& unit, const ActiveStep& kind, NodeSes
   AskBatch batch(node);
   const std::string key = unit.key() + " (preview)";
   batch.add(Wanted{key, kind.preview_questions(inputs), host_.become_of(*unit.decl)});
-  if (Result<void> sent = batch.send(); !sent) return failed(sent.error());
+  if (Result<void> sent = batch.send(); !sent) {
+    return waits_for_changes(unit, sent.error()) ? known_when_it_runs(unit, "") : failed(sent.error());
+  }
   const Result<std::string> text = kind.preview(inputs, batch.answers(key));
   if (!text && waits_for_changes(unit, text.error())) return known_when_it_runs(unit, text.error().message);
   if (!text) return failed(text.error());

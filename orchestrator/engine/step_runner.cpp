@@ -105,7 +105,9 @@ StepResult StepRunner::converge(const Unit& unit, const StepKind& kind, NodeSess
   request.expect = [&](const Answers& answers, const Change& change) { return kind.expect(inputs, answers, change); };
   if (along == Along::followers) request.followers = [&] { return followers(node, unit); };
   Result<Converged> done = converger_.run(request);
-  if (!done && waits_for_changes(unit, done.error())) return known_when_it_runs(unit, done.error().message);
+  if (!done && waits_for_changes(unit, done.error())) {
+    return known_when_it_runs(unit, waits_for_its_container(unit, done.error()) ? "" : done.error().message);
+  }
   if (!done) return failed(done.error());
   if (done->changed && run_.options.mode == Mode::apply && kind.signature().provides_node) {
     host_.drop_containers(unit.decl->id);
@@ -213,6 +215,7 @@ StepResult StepRunner::run_unit(const Unit& unit, Along along) {
     return result;
   }
   Result<NodeSession*> node = host_.node_for(*unit.decl);
+  if (!node && waits_for_changes(unit, node.error())) return known_when_it_runs(unit, "");
   if (!node) return failed(node.error());
   const Value& inputs = (*prepared)->inputs;
   const StepKind* converging = run_.services.registry->find_converging(unit.decl->uses);

@@ -48,6 +48,7 @@ class StepRunner {
   StepResult failed(Error error) const;
   // Planning only: a step that cannot be planned on what the node is now, since earlier steps will have changed it.
   bool waits_for_changes(const Unit& unit, const Error& error);
+  bool waits_for_its_container(const Unit& unit, const Error& error) const;
   StepResult known_when_it_runs(const Unit& unit, const std::string& why);
   StepResult taken_as_left(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
   void say_unknown(const Unit& unit, const std::string& summary);

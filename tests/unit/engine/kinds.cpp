@@ -111,10 +111,9 @@ class Box : public StepKind {
   Result<Change> plan(const Inputs& inputs, const Answers& answers) const override {
     const std::string path = inputs.string("path");
     Change change;
-    if (answers.at("there").ok()) {
-      change.outputs = {{"node", {{"backend", "lab"}, {"id", path}}}};
-      return change;
-    }
+    // As the real one: how to get in is known before there is anything to get into.
+    change.outputs = {{"node", {{"backend", "lab"}, {"id", path}}}};
+    if (answers.at("there").ok()) return change;
     Action action;
     action.title = "make box " + path;
     action.script = "mkdir " + shell_quote(path);

@@ -55,6 +55,22 @@ TEST(Drift, IsNoneAfterAnApplyAndWhatAlwaysRunsIsNoDrift) {
   EXPECT_EQ(tree(bench.folder.path()), before);
 }
 
+// What runs in a container that is still to be made is no failure of a plan.
+TEST(Plan, OfStepsInAContainerToComeIsKnownWhenTheyRun) {
+  Bench bench;
+  constexpr const char* boxed =
+      "name: x\nhosts: all\nsteps:\n  - {id: box, uses: box, with: {path: \"{dir}/box\"}}\n"
+      "  - {id: in, uses: note, in: box, with: {path: \"{dir}/box/in\", text: one}}\n"
+      "  - {id: out, uses: note, with: {path: \"{dir}/out\", text: one}}\n";
+  ASSERT_TRUE(look(bench, boxed, Asking::plan));
+  EXPECT_EQ(bench.last.exit, ExitCode::done) << bench.last.sentence;
+  const Lines said = planned(bench);
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_EQ(said[0], "h1 box change");
+  EXPECT_NE(said[1].find(" in unknown"), std::string::npos) << said[1];
+  EXPECT_EQ(said[2], "h1 out change");
+}
+
 TEST(Drift, IsWhatSomebodyChanged) {
   Bench bench;
   ASSERT_TRUE(bench.apply(notes, {"h1", "h2"}));

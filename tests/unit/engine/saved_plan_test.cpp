@@ -164,7 +164,7 @@ steps:
   - {id: inside, in: box, uses: note, with: {path: "{dir}/inside", text: one}}
 )";
   const auto units = plan(text);
-  EXPECT_EQ(states(units), (Lines{"h1, step box: change", "h1, step inside: unknown"}));
+  EXPECT_EQ(states(units), (Lines{"h1, step box: change", "h1/" + bench_.dir("h1") + "/box, step inside: unknown"}));
   do_it(text, units);
   EXPECT_EQ(bench_.last.exit, ExitCode::done) << bench_.last.sentence;
   EXPECT_EQ(read_file(bench_.dir("h1") + "/inside"), "one");
