@@ -4,10 +4,12 @@
 #include <fstream>
 
 #include "orchestrator/base/redact.hpp"
+#include "orchestrator/base/shell.hpp"
 #include "orchestrator/cli/engine_run.hpp"
 #include "orchestrator/cli/options.hpp"
 #include "orchestrator/cli/run_record.hpp"
 #include "orchestrator/cli/verbs.hpp"
+#include "orchestrator/report/event_data.hpp"
 #include "orchestrator/report/html.hpp"
 #include "orchestrator/report/views.hpp"
 
@@ -33,6 +35,17 @@ int write_junit(const Session& session, const std::vector<Event>& events, const 
   if (!out)
     return session.fail_with(make_error(ErrorKind::io, "cannot write " + path).with_hint("- is standard output"));
   return kDone;
+}
+
+// " -i hosts.yml", as the run was given it: the journal keeps no secrets, so going on may need it.
+std::string inventory_words(const std::vector<Event>& events) {
+  std::string out;
+  for (const Event& event : events) {
+    if (event.type != EventType::run_started) continue;
+    for (const std::string& source : texts_in(event.data, "inventory")) out += " -i " + shell_quote(source);
+    break;
+  }
+  return out;
 }
 
 int write_page(const Session& session, Journal& journal, const std::string& run) {
@@ -69,9 +82,11 @@ int run(const Session& session, const Options& options) {
   if (evidence && !evidence->empty())
     session.console.out(fmt::format("evidence  {} file{}: millwright evidence {}\n", evidence->size(),
                                     evidence->size() == 1 ? "" : "s", record->id));
-  if (!record->exit_code)
+  if (!record->exit_code) {
+    const std::string again = record->id + inventory_words(*events);
     session.console.out(
-        fmt::format("not finished: millwright resume {0}, or take it back: millwright rollback {0}\n", record->id));
+        fmt::format("not finished: millwright resume {0}, or take it back: millwright rollback {0}\n", again));
+  }
   return kDone;
 }
 

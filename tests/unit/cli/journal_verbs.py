@@ -1,7 +1,9 @@
-"""`unlock` frees the lock of a dead process and of nobody else, unless it is told to.
+"""What verbs make of a journal that is as no run of a moment ago leaves it: locks of processes that live, are dead or
+cannot be seen (`unlock` frees those of dead ones only, unless it is told to), and a run that was cut off.
 
-usage: unlock.py MILLWRIGHT
+usage: journal_verbs.py MILLWRIGHT
 """
+import json
 import os
 import pathlib
 import socket
@@ -23,6 +25,17 @@ def hold(database, machine, pid, start):
                         "VALUES('node:gpu1', 'root@here pid 1', 'apply x.yml', 0, ?, ?, ?, ?, ?)",
                         (machine, pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
                          os.readlink("/proc/self/ns/pid"), pid, start))
+
+
+def cut_off(database):
+    """A run without an end: journal/schema.cpp."""
+    started = {"playbook": "p", "hosts": ["h"], "steps": [], "verb": "apply", "inventory": ["prod/hosts.yml", "my hosts"],
+               "inputs": {}}
+    with sqlite3.connect(database) as journal:
+        journal.execute("INSERT INTO runs(id, verb, playbook_path, playbook_text, parameters, started) "
+                        "VALUES('20261130-1412-k3f', 'apply', 'p.yml', '', '{}', 0)")
+        journal.execute("INSERT INTO events(run, seq, time, type, host, step, data) "
+                        "VALUES('20261130-1412-k3f', 1, 0, 'run_started', '', '', ?)", (json.dumps(started),))
 
 
 def main():
@@ -62,6 +75,9 @@ def main():
         expect(["unlock", "--json"], 0, '"process": "dead"')
         expect(["unlock", "gpu1"], 1, "-y")  # nobody can be asked here
         expect(["unlock", "gpu1", "-y"], 0, "node:gpu1 is free")
+        cut_off(database)
+        expect(["show"], 0, "millwright resume 20261130-1412-k3f -i prod/hosts.yml -i 'my hosts'",
+               "millwright rollback 20261130-1412-k3f -i prod/hosts.yml -i 'my hosts'")
     print("\n".join(wrong) or "as expected")
     sys.exit(1 if wrong else 0)
 
