@@ -248,7 +248,7 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
 }
 
 int run(const Session& session, const Options& options) {
-  const auto knowledge = load_knowledge(knowledge_folders());
+  const auto knowledge = load_knowledge(planner::planner_folders(knowledge_folders()));
   if (!knowledge) return session.refuse(knowledge.error());
   return options.logs.empty() ? plan_only(session, options, *knowledge) : from_log(session, options, *knowledge);
 }

@@ -3,10 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "orchestrator/base/text.hpp"
 
 namespace millwright::planner {
+
+std::vector<std::string> planner_folders(const std::vector<std::string>& folders) {
+  std::vector<std::string> out;
+  for (const std::string& folder : folders) {
+    out.push_back(folder);
+    std::error_code failure;
+    if (std::filesystem::is_directory(folder + "/planner", failure)) out.push_back(folder + "/planner");
+  }
+  return out;
+}
 
 double EngineFacts::number(const std::string& name) const {
   const auto found = set_.find(name);

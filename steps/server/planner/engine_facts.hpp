@@ -1,4 +1,4 @@
-// Engines as data: the constants of one version (playbooks/knowledge/memory.yml) and the flags that it knows
+// Engines as data: the constants of one version (playbooks/knowledge/planner/memory.yml) and the flags that it knows
 // (engine_flags.yml).
 //
 // Immutable after loading; safe from any thread.
@@ -14,6 +14,10 @@
 #include "steps/server/planner/quantity.hpp"
 
 namespace millwright::planner {
+
+// The knowledge folders (knowledge_folders()), each followed by its folder `planner` where it has one: the planner's
+// data is large, and no other verb should pay for reading it.
+std::vector<std::string> planner_folders(const std::vector<std::string>& folders);
 
 class EngineFacts {
  public:

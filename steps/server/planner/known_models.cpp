@@ -1,4 +1,4 @@
-// Models by name: playbooks/knowledge/model_shapes.yml.
+// Models by name: playbooks/knowledge/planner/model_shapes.yml.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -34,7 +34,9 @@ LlamaSettings llama_settings(const Query& query) {
   out.slots = query.set.integer("parallel", query.concurrency.value_or(static_cast<int>(facts.number("slots"))));
   if (out.slots <= 0) out.slots = static_cast<int>(facts.number("slots"));
   out.unified = query.set.on("kv-unified") || !slots_set;
-  const int said = query.set.integer("ctx-size", query.context.value_or(0));
+  // --ctx-size is shared by the slots that have streams of their own; --context is one request's.
+  const double asked = query.context.value_or(0) * static_cast<double>(out.unified ? 1 : out.slots);
+  const int said = query.set.has("ctx-size") ? query.set.integer("ctx-size", 0) : whole_of(asked);
   out.context_set = said > 0;
   out.context = said > 0 ? said : query.model.shape.max_positions;
   if (out.context <= 0) out.context = 4096;
@@ -132,7 +134,7 @@ Outcome outcome_with(const Query& query, const Layout& layout, Scenario scenario
   const int ranks = layout.ranks();
   Outcome out;
   out.fraction = 1;
-  out.max_model_len = settings.context;
+  out.max_model_len = settings.unified ? settings.context : settings.context / std::max(1, settings.slots);
   const LlamaCells cells = llama_cells(query, settings);
   const std::size_t layers = shape.layers.size();
   const double offloaded =

@@ -1,5 +1,5 @@
 // What the log of a start says about memory: measured terms of a start that went well, and of one that failed where and
-// why. Patterns are data (playbooks/knowledge/memory_log.yml).
+// why. Patterns are data (playbooks/knowledge/planner/memory_log.yml).
 //
 // Pure; safe from any thread. Lines longer than 8 KiB are looked at in their first 8 KiB only (but for the arguments).
 #pragma once

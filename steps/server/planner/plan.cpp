@@ -100,7 +100,11 @@ void choose_flags(Plan& plan, const Query& query, const GivenFlags& given, const
         fmt::format("{} GPUs, and {} heads divide by it", query.gpus.size(), query.model.shape.heads));
   if (query.context) {
     const char* name = engine == "sglang" ? "context-length" : engine == "vllm" ? "max-model-len" : "ctx-size";
-    add(name, std::to_string(*query.context), "the context that was asked for");
+    // llama.cpp shares its context between the slots that were asked for.
+    const int slots = engine == "llama.cpp" ? query.concurrency.value_or(1) : 1;
+    add(name, fmt::format("{:.0f}", static_cast<double>(*query.context) * slots),
+        slots > 1 ? fmt::format("{} tokens for each of {} slots", *query.context, slots)
+                  : "the context that was asked for");
   }
   if (query.concurrency) {
     const char* name = engine == "sglang" ? "max-running-requests" : engine == "vllm" ? "max-num-seqs" : "parallel";

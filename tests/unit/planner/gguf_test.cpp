@@ -129,6 +129,17 @@ TEST(Gguf, streams_of_their_own_when_the_slots_are_given) {
   EXPECT_EQ(llama_cells(shared.query, llama_settings(shared.query)).full, 12032);
 }
 
+TEST(Gguf, a_context_for_each_of_the_requests) {
+  const Folder folder;
+  Asked q = asked_of(model_of(folder, qwen35()), "llama.cpp", "0.7.0", "96GiB");
+  q.query.context = 4096;
+  q.query.concurrency = 8;
+  const Plan plan = q.plan();
+  EXPECT_EQ(plan.max_model_len, 4096);
+  EXPECT_EQ(plan.kv_tokens.mid, 8 * 4096);
+  EXPECT_EQ(plan.flags.front().value, "32768");
+}
+
 TEST(Gguf, fit_lowers_a_context_that_was_not_given) {
   const Folder folder;
   const Model model = model_of(folder, qwen35());

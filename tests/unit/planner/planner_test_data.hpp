@@ -14,7 +14,7 @@
 namespace millwright::planner {
 
 inline const Knowledge& shipped() {
-  static const auto knowledge = load_knowledge({std::string(SOURCE_DIR) + "/playbooks/knowledge"});
+  static const auto knowledge = load_knowledge(planner_folders({std::string(SOURCE_DIR) + "/playbooks/knowledge"}));
   if (!knowledge) ADD_FAILURE() << render(knowledge.error().front());
   return *knowledge;
 }

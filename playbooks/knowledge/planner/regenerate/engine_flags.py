@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes playbooks/knowledge/engine_flags.yml anew: which flag each version of an engine knows, read (never run) from
+"""Writes playbooks/knowledge/planner/engine_flags.yml anew: which flag each version of an engine knows, read (never run) from
 the engines' own published packages.
 
 usage: engine_flags.py [--wheels FOLDER]
