@@ -239,6 +239,9 @@ QuantShape quant_shape(const Value& config) {
   const ConfigReader quant(*found);
   out.method = quant.text({"quant_method", "quant_algo"}, "unknown");
   const std::string algorithm = quant.text({"quant_algo"}, "");
+  const Value* block = quant.find({"weight_block_size"});
+  if (block != nullptr && block->is_array() && !block->empty() && block->front().is_number())
+    out.block = whole_of(block->front().get<double>());
   const int bits = quant.number({"bits", "w_bit"}, 4);
   const int group = std::max(1, quant.number({"group_size", "q_group_size"}, 128));
   if (algorithm == "NVFP4" || out.method == "nvfp4" || algorithm == "FP4") {

@@ -222,8 +222,11 @@ Result<ModelShape> shape_of_config(const Value& config, const std::string& name)
   shape.heads = text.number({"num_attention_heads", "n_head", "n_heads", "num_heads"}, 0);
   shape.vocab = text.number({"vocab_size", "padded_vocab_size"}, outer.number({"vocab_size"}, 0));
   shape.max_positions = positions_of(text);
+  // A Mamba block is the whole layer; everything else has an MLP, whose width some leave to the family's rule of 4.
+  const bool bare = shape.model_type == "mamba" || shape.model_type == "mamba2" || shape.model_type == "falcon_mamba";
   shape.mlp_width =
-      text.number({"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "inner_dim"}, 4 * shape.hidden);
+      bare ? 0
+           : text.number({"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "inner_dim"}, 4 * shape.hidden);
   shape.tied_embeddings =
       text.flag({"tie_word_embeddings"}, outer.flag({"tie_word_embeddings"}, starts_with(shape.model_type, "gemma")));
   shape.dtype = text.text({"dtype", "torch_dtype"}, outer.text({"dtype", "torch_dtype"}, "bfloat16"));

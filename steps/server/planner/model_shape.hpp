@@ -74,6 +74,7 @@ struct QuantShape {
   std::string method;         // "", fp8, compressed-tensors, awq, gptq, mxfp4, nvfp4, ...
   double linear_bits = 0;     // bits per weight with scales; 0: not quantised
   bool experts_only = false;  // gpt-oss: attention stays as it was
+  int block = 0;              // rows of a block that shares a scale; 0: none
 };
 
 struct ModelShape {

@@ -214,6 +214,8 @@ Outcome sglang_outcome(const Query& query, const Layout& layout, Scenario scenar
     const double here = std::floor(kv_bytes / cell.sizing);
     if (cell_bytes <= 0 || here < tokens) tokens = here, cell_bytes = cell.sizing;
   }
+  // Nothing to keep per token: the pool is as long as one request (_zero_kv_max_tokens).
+  if (shape.attention_layers() == 0 && kv_bytes >= 0) tokens = settings.context;
   if (query.set.has("max-total-tokens")) tokens = std::min(tokens, query.set.number("max-total-tokens", tokens));
   tokens = std::floor(tokens / settings.page_size) * settings.page_size;
   out.kv_tokens = std::max(0.0, tokens);

@@ -30,7 +30,8 @@ struct Part {
   int count;
 };
 
-std::vector<Part> divided_parts(const ModelShape& shape) {
+// Widths that tensor parallelism cuts; experts stay whole with expert parallelism.
+std::vector<Part> divided_parts(const ModelShape& shape, bool whole_experts = false) {
   std::vector<Part> out;
   const AttentionShape* first = shape.first_attention();
   if (first != nullptr) out.push_back({"attention heads", first->heads});
@@ -40,7 +41,7 @@ std::vector<Part> divided_parts(const ModelShape& shape) {
   } else if (shape.state.kind == StateKind::mamba2) {
     out.push_back({"Mamba heads", shape.state.heads});
   }
-  if (shape.experts.count > 0) out.push_back({"the width of an expert", shape.experts.width});
+  if (shape.experts.count > 0 && !whole_experts) out.push_back({"the width of an expert", shape.experts.width});
   if (shape.experts.count == 0 && shape.mlp_width > 0) out.push_back({"the width of the MLP", shape.mlp_width});
   return out;
 }
@@ -68,9 +69,20 @@ void check_division(const Query& query, const Layout& layout, std::vector<Invali
   const int tp = layout.tp;
   const auto hint =
       possible(shape, static_cast<int>(query.gpus.size()), [&](int other) { return all_divide(shape, other); });
-  for (const Part& part : divided_parts(shape)) {
+  const bool whole_experts = query.set.on("enable-expert-parallel") ||
+                             query.set.integer("expert-parallel-size", query.set.integer("ep-size", 1)) > 1;
+  for (const Part& part : divided_parts(shape, whole_experts)) {
     if (part.count > 0 && part.count % tp != 0)
       out.push_back({tp_flag(query), fmt::format("{} ({}) cannot be divided by {}", part.what, part.count, tp), hint});
+  }
+  // "The output_size of gate's and up's weight is not divisible by weight quantization block_n": fp8.py of both
+  // engines.
+  const int width = shape.experts.count > 0 ? (whole_experts ? 0 : shape.experts.width) : shape.mlp_width;
+  if (shape.quant.block > 0 && width > 0 && width % tp == 0 && width / tp % shape.quant.block != 0) {
+    out.push_back({tp_flag(query),
+                   fmt::format("a rank would have {} of the {} columns, and the quantisation's blocks have {}",
+                               width / tp, width, shape.quant.block),
+                   shape.experts.count > 0 ? "fewer ranks, or expert parallelism" : "fewer ranks"});
   }
   if (!kv_heads_divide(shape, tp)) {
     out.push_back({tp_flag(query),

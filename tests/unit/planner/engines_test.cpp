@@ -100,6 +100,18 @@ TEST(Sglang, windows_have_a_pool_only_in_the_models_that_it_lists) {
   EXPECT_EQ(tokens("0.5.9", "gemma-3-27b"), std::floor(10 * kGiB / (62.0 * 16 * 128 * 2 * 2)));
 }
 
+TEST(Engines, a_model_without_attention) {
+  Model model;
+  model.shape = shape(
+      R"({"model_type":"mamba2","hidden_size":2560,"num_hidden_layers":64,"num_heads":80,"head_dim":64,"n_groups":1,
+    "state_size":128,"conv_kernel":4,"vocab_size":50288,"max_position_embeddings":8192})");
+  model.weights = weights_of_config(model.shape);
+  EXPECT_NEAR(model.weights.total() / 2, 2.7e9, 0.2e9) << "a 2.7B model";
+  EXPECT_TRUE(asked_of(model, "sglang", "", "H100").likely().starts());
+  EXPECT_TRUE(asked_of(model, "vllm", "", "H100", {"max-num-seqs=64"}).likely().starts());
+  EXPECT_TRUE(asked_of(model, "llama.cpp", "", "H100").likely().starts());
+}
+
 TEST(Sglang, attention_data_parallelism_splits_heads_less) {
   const auto cell = [](const std::vector<std::string>& set) {
     const Asked q = asked("Qwen3-235B-A22B", "sglang", "0.5.12", "8xH200", set);
@@ -204,6 +216,18 @@ TEST(Validity, dtypes_that_the_gpu_cannot) {
   EXPECT_TRUE(asked("Qwen3-8B", "vllm", "0.19.0", "T4", {"dtype=float16"}).plan().invalid.empty());
   EXPECT_FALSE(asked("Qwen3.6-27B-NVFP4", "sglang", "0.5.12", "2xrtx-3090").plan().invalid.empty());
   EXPECT_FALSE(asked("Qwen3-8B", "sglang", "0.5.12", "H100", {"kv-cache-dtype=fp4_e2m1"}).plan().invalid.empty());
+}
+
+TEST(Validity, blocks_of_a_quantisation_that_cannot_be_cut) {
+  Model model = *known_model(shipped(), "Qwen3-235B-A22B");
+  model.shape.quant.method = "fp8";
+  model.shape.quant.block = 128;
+  const auto invalid = [&](const std::vector<std::string>& set) {
+    return asked_of(model, "vllm", "0.19.0", "8xH200", set).plan().invalid;
+  };
+  ASSERT_EQ(invalid({"tensor-parallel-size=8"}).size(), 1u) << "1536 / 8 = 192";
+  EXPECT_TRUE(invalid({"tensor-parallel-size=4"}).empty());
+  EXPECT_TRUE(invalid({"tensor-parallel-size=8", "enable-expert-parallel"}).empty());
 }
 
 TEST(Validity, more_ranks_than_gpus) {
