@@ -63,7 +63,8 @@ std::string find_near(const std::vector<Piled>& files) {
   std::string marks;
   for (const Piled& piled : files) {
     if (!moves_as_it_is(*piled.file)) continue;
-    const std::string folder = shell_quote(folder_of(piled.file->path));
+    // With the dot it is asked about what a link points to.
+    const std::string folder = shell_quote(folder_of(piled.file->path) + "/.");
     folders.insert(folder);
     marks += fmt::format("! mw_near {} || : >{}\n", folder, shell_quote(piled.name + ".near"));
   }

@@ -91,9 +91,16 @@ TEST_F(PipelinePrepareTest, FilesLieThereWithTheirModesAndAreMovedOrCopied) {
   place(0, "/dev/shm/" + std::filesystem::path(folder_.path()).filename().string(), content);
   place(0, at("made later/owned"), "x", std::to_string(getuid()));
   actions_[0].files[2].mode = "0600";
+  std::filesystem::create_directory_symlink("/dev/shm", at("elsewhere"));
+  place(0, actions_[0].files[1].path + "-2", content);
+  actions_[0].files[3].path = at("elsewhere/" + std::filesystem::path(actions_[0].files[3].path).filename().string());
   actions_[1].script = "mkdir '" + at("made later") + "'";
   std::swap(parts_[0].gate.place, parts_[1].gate.place);
   ASSERT_EQ(prepare(), 0) << read_file(at("err"));
+  for (const auto& [index, near] : {std::pair(0, true), {1, false}, {2, false}, {3, false}}) {
+    EXPECT_EQ(std::filesystem::exists(parts_[0].remote_dir + "/files/" + std::to_string(index) + ".near"), near)
+        << index;
+  }
   ASSERT_EQ(run(1), 0) << read_file(at("err"));
   open_next(1);
   ASSERT_EQ(run(0), 0) << read_file(at("err"));
@@ -105,6 +112,7 @@ TEST_F(PipelinePrepareTest, FilesLieThereWithTheirModesAndAreMovedOrCopied) {
   }
   EXPECT_EQ(sh(finish_script(gate(), both())), 0) << read_file(at("err"));
   std::filesystem::remove(actions_[0].files[1].path);
+  std::filesystem::remove(actions_[0].files[3].path);
 }
 
 TEST_F(PipelinePrepareTest, AFileThatCannotBePlacedIsAFailure) {
