@@ -69,7 +69,8 @@ std::vector<UndoRecord> Rollback::records() {
     return out;
   }
   for (UndoRecord& record : *all) {
-    if (of_host(record, host_.name()) && to_be_undone(record)) out.push_back(std::move(record));
+    if (!of_host(record, host_.name())) continue;
+    (to_be_undone(record) ? out : undone_before_).push_back(std::move(record));
   }
   std::sort(out.begin(), out.end(), [](const UndoRecord& a, const UndoRecord& b) {
     const bool a_open = a.completed == 0;
@@ -193,9 +194,13 @@ void Rollback::forget_what_went_with_its_container() {
 }
 
 // Only where another step was taken back later than the one that left something to do: otherwise nothing it reads has
-// changed since.
+// changed since. What an earlier rollback left is not known here, so the node looks; what it did is not there any more.
 void Rollback::run_what_comes_after() {
   std::map<std::pair<std::string, Become>, std::vector<const UndoRecord*>> places;
+  for (const UndoRecord& record : undone_before_) {
+    if (record.node.contains("container")) continue;  // it may be gone, and what it runs starts with it
+    places[{record.host, record.node.value("become", false) ? Become::root : Become::no}].push_back(&record);
+  }
   for (auto record = undone_.begin(); record != undone_.end(); ++record) {
     const std::string provider = record->node.value("provided_by", std::string());
     const auto removed = [&](const UndoRecord& other) { return step_of(other.step) == provider; };
@@ -322,7 +327,8 @@ RollbackReport Rollback::run(const std::string& reason) {
   try_again_what_failed();
   forget_what_went_with_its_container();
   for (const Left& left : left_) report_.remaining.push_back(left.text);
-  if (!undone_.empty() && host_.reachable() && !run_.stop_now()) {
+  const bool any = !undone_.empty() || (todo.empty() && !undone_before_.empty());
+  if (any && host_.reachable() && !run_.stop_now()) {
     run_what_comes_after();
     ask_again();
     test_again();

@@ -47,6 +47,7 @@ class Rollback {
   };
   std::vector<Left> left_;
   std::vector<UndoRecord> undone_;
+  std::vector<UndoRecord> undone_before_;  // by a rollback that may have been killed before its end
 };
 
 }  // namespace millwright

@@ -408,5 +408,28 @@ steps:
   EXPECT_EQ(tree(bench.dir("h1")), "f: zero\nseen: zero");
 }
 
+// The first did not come to its end: it was killed, or what it had to do last did not work.
+TEST(Rollback, WhatAnEarlierRollbackLeftToDoIsDoneByTheNext) {
+  Bench bench;
+  write_file(bench.dir("h1") + "/f", "zero");
+  ASSERT_TRUE(bench.apply(R"(
+name: after
+hosts: all
+steps:
+  - {id: a, uses: note, with: {path: "{dir}/f", text: one}}
+  - id: b
+    uses: say
+    with: {to: "{dir}/said", text: hi, undo: "rm {dir}/said; echo 'rm {dir}/ready; cat {dir}/f >>{dir}/seen' >\"$MW_SAVE/after.sh\""}
+)")) << render(*bench.error);
+  const std::string run = bench.last.run;
+  ASSERT_TRUE(bench.rollback(run)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rollback_incomplete) << bench.last.sentence;
+  EXPECT_EQ(tree(bench.dir("h1")), "f: zero");
+  write_file(bench.dir("h1") + "/ready", "");
+  ASSERT_TRUE(bench.rollback(run)) << render(*bench.error);
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
+  EXPECT_EQ(tree(bench.dir("h1")), "f: zero\nseen: zero");
+}
+
 }  // namespace
 }  // namespace millwright::testing
