@@ -19,7 +19,7 @@ PLAYBOOK = "playbooks/crash.yml"
 ROUNDS = int(os.environ.get("MILLWRIGHT_CRASH_ROUNDS", "20"))
 # Packages and a container in every run, or (in ./check, which has no hour for it) in every fifth.
 FULL_EVERY = 1 if ROUNDS > 20 else 5
-# The same instants in every ./check, so that what fails there fails for who changed something; others at night.
+# The same instants each time, so that what fails fails for who changed something; others at night.
 SEED = int(os.environ.get("MILLWRIGHT_CRASH_SEED", random.randrange(1 << 32) if ROUNDS > 20 else 47514))
 
 BEFORE = r"""
