@@ -14,6 +14,7 @@
 #include "steps/container/register.hpp"
 #include "steps/contract/step.hpp"
 #include "steps/core/register.hpp"
+#include "steps/gpu/register.hpp"
 #include "steps/model/register.hpp"
 #include "steps/server/register.hpp"
 #include "steps/smoke/register.hpp"
@@ -27,6 +28,7 @@ Result<void> register_all(StepRegistry& registry, const Knowledge& knowledge) {
   const auto rules = load_smoke_rules(knowledge);
   if (!rules) return fail(rules.error());
   register_core_steps(registry);
+  register_gpu_steps(registry, knowledge);
   register_container_steps(registry);
   register_model_steps(registry);
   register_server_steps(registry, knowledge);

@@ -7,6 +7,7 @@
 #include "orchestrator/playbook/playbook.hpp"
 #include "steps/container/register.hpp"
 #include "steps/core/register.hpp"
+#include "steps/gpu/register.hpp"
 #include "steps/model/register.hpp"
 #include "steps/server/register.hpp"
 #include "steps/smoke/register.hpp"
@@ -19,6 +20,7 @@ TEST(Shipped, EveryPlaybookIsWithoutMistakes) {
   ASSERT_TRUE(knowledge.has_value());
   StepRegistry registry;
   register_core_steps(registry);
+  register_gpu_steps(registry, *knowledge);
   register_container_steps(registry);
   register_model_steps(registry);
   register_server_steps(registry, *knowledge);
@@ -39,6 +41,7 @@ TEST(Shipped, EveryPlaybookIsWithoutMistakes) {
 TEST(Shipped, EveryStepKindDocumentsItself) {
   const auto knowledge = load_knowledge({SOURCE_DIR "/playbooks/knowledge"});
   StepRegistry registry;
+  register_gpu_steps(registry, *knowledge);
   register_container_steps(registry);
   register_model_steps(registry);
   register_server_steps(registry, *knowledge);

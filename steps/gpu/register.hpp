@@ -1,0 +1,10 @@
+// The step kinds of this folder: gpu.facts.
+#pragma once
+
+namespace millwright {
+
+class Knowledge;
+class StepRegistry;
+void register_gpu_steps(StepRegistry& registry, const Knowledge& knowledge);
+
+}  // namespace millwright
