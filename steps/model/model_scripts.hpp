@@ -9,10 +9,12 @@
 
 namespace millwright {
 
-// Prints "file <size> <mtime>" when the model is there, and the sidecar's line.
+// Prints "file <size> <mtime>" or "tree <size> <hash of all names, sizes and times>" when the model is there, and the
+// sidecar's line.
 std::string look_script(const ModelSource& source);
 struct ModelFound {
   bool there = false;
+  bool folder = false;
   std::uint64_t bytes = 0;
   std::string stamp;           // size and time of the file
   std::string sidecar_stamp;   // those it had when it was verified
@@ -27,5 +29,14 @@ std::string package_script(const ModelSource& source);   // to <path>.part
 // Verifies <path>.part (or the path itself), gives it its name, writes the sidecar, prints the hash.
 std::string finish_script(const ModelSource& source);
 std::string verify_in_place_script(const ModelSource& source);
+// Fails when a folder that is used in place does not look whole: its sentence names the file.
+std::string check_in_place_script(const ModelSource& source);
+// Keeps what `verify_in_place_script` printed as the sidecar, so that it is not read again while it is unchanged.
+Action remember_action(const ModelSource& source, const std::string& sidecar_line);
+
+// A folder of files. "<bytes> <path>" of each that has arrived in <path>.part.
+std::string arrived_script(const ModelSource& source);
+// Its input is the manifest; what has another hash is removed and named. Else as finish_script.
+std::string finish_tree_script(const ModelSource& source);
 
 }  // namespace millwright

@@ -83,6 +83,8 @@ Result<ModelSource> model_source(const Inputs& inputs, const std::string& sha256
     if (auto read = read_pypi(out); !read) return fail(read.error());
   } else {
     out.location = out.origin == ModelOrigin::on_node ? out.text.substr(kOnNode.size()) : out.text;
+    while (out.origin != ModelOrigin::url && out.location.size() > 1 && out.location.back() == '/')
+      out.location.pop_back();
     out.file_name = tidy(base_name(out.location));
     out.name = tidy(without_suffix(base_name(out.location)));
     if (out.origin == ModelOrigin::here) out.sha256 = sha256_of_local;
@@ -96,7 +98,7 @@ Result<std::string> hash_file(const std::string& path) {
   std::error_code failed;
   if (std::filesystem::exists(path, failed) && !std::filesystem::is_regular_file(path, failed)) {
     return fail(make_error(ErrorKind::io, "cannot read " + path + ": it is no regular file")
-                    .with_hint("name the model's file"));
+                    .with_hint("name the model's file or folder"));
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(ErrorKind::io, "cannot read " + path);

