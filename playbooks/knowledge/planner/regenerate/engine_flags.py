@@ -2,14 +2,15 @@
 """Writes playbooks/knowledge/planner/engine_flags.yml anew: which flag each version of an engine knows, read (never run) from
 the engines' own published packages.
 
-usage: engine_flags.py [--wheels FOLDER]
+usage: engine_flags.py [--wheels FOLDER] --llama-server PROGRAM
 
-FOLDER holds what `pip download --no-deps sglang==VERSION` (or vllm) saved; what is missing is downloaded into it.
+PROGRAM is a llama-server of the version under LLAMA_CPP; its --help is read. FOLDER holds what `pip download --no-deps sglang==VERSION` (or vllm) saved; what is missing is downloaded into it.
 The versions that are looked at are those of VERSIONS below: add the newest one and run it.
 """
 import argparse
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 import zipfile
@@ -22,10 +23,10 @@ VERSIONS = {
 # Where an engine's arguments are defined.
 SOURCES = {
     "sglang": ("sglang/srt/server_args.py", "sglang/srt/arg_groups/"),
-    "vllm": ("vllm/engine/arg_utils.py", "vllm/entrypoints/openai/cli_args.py"),
+    "vllm": ("vllm/engine/arg_utils.py", "vllm/entrypoints/openai/cli_args.py", "vllm/entrypoints/launchers/cli_args.py"),
 }
-# llama.cpp has no package with its sources: `llama-server --help` of the version named, and what memory_newer and the
-# project's own history say about others.
+# llama.cpp has no package with its sources: `llama-server --help` of the version named. Here are the names by which the
+# planner knows flags, and what the project's own history says about other versions.
 LLAMA_CPP = {
     "checked": ["0.7.0"],
     "source": "llama-server --help of 0.7.0 (build 11669)",
@@ -81,6 +82,24 @@ def of_fields(tree):
             yield names
 
 
+def of_front_end(tree):
+    """vLLM since 0.11: the server's own arguments are the fields of FrontendArgs and of what it is derived from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name.endswith("FrontendArgs"):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                    yield ["--" + field.target.id.replace("_", "-")]
+
+
+def of_help(text):
+    """llama.cpp: "-c,    --ctx-size N    ..." at the beginning of a line; the first long name is the flag's."""
+    for line in text.splitlines():
+        names = re.findall(r"(?:^|, *)(--?[A-Za-z][A-Za-z0-9-]*)(?=[ ,=]|$)", re.split(r"  +(?=[a-z(\[])", line)[0]) if line.startswith("-") else []
+        long = [name[2:] for name in names if name.startswith("--")]
+        if long:
+            yield long[0], long[1:] + [name[1:] for name in names if not name.startswith("--")]
+
+
 def flags_of(wheel, engine):
     found = {}
     with zipfile.ZipFile(wheel) as archive:
@@ -88,7 +107,8 @@ def flags_of(wheel, engine):
             if not name.endswith(".py") or not any(name == s or (s.endswith("/") and name.startswith(s)) for s in SOURCES[engine]):
                 continue
             tree = ast.parse(archive.read(name).decode())
-            for names in list(of_calls(tree)) + (list(of_fields(tree)) if "arg_groups" in name or "server_args" in name else []):
+            fields = list(of_fields(tree)) if "arg_groups" in name or "server_args" in name else list(of_front_end(tree))
+            for names in list(of_calls(tree)) + fields:
                 long = [n[2:] for n in names if n.startswith("--")]
                 short = [n[1:] for n in names if not n.startswith("--")]
                 if long:
@@ -153,7 +173,14 @@ def rows(table, checked):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheels", default="engine-wheels", type=pathlib.Path)
-    folder = parser.parse_args().wheels
+    parser.add_argument("--llama-server", required=True)
+    given = parser.parse_args()
+    folder = given.wheels
+    shown = subprocess.run([given.llama_server, "--help"], capture_output=True, text=True, check=True)
+    llama_cpp = dict(LLAMA_CPP["flags"])
+    for name, also in of_help(shown.stdout + shown.stderr):
+        first = next((n for n in [name, *also] if n in llama_cpp), name)
+        llama_cpp[first] = ({name, *also} - {first}, llama_cpp.get(first, ((), ">=0"))[1])
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Which flag each version of an engine knows. Written by regenerate/engine_flags.py; do not edit by hand.",
              "#   versions  every range that knows it; absent: all that were looked at (and later ones, until somebody looks)",
@@ -165,7 +192,7 @@ def main():
         lines += rows(merged(per_version), versions)
     lines += ["  llama.cpp:", "    checked: [" + ", ".join(f'"{v}"' for v in LLAMA_CPP["checked"]) + "]",
               f'    source: "{LLAMA_CPP["source"]}"', "    flags:"]
-    lines += rows({n: (set(a), v) for n, (a, v) in LLAMA_CPP["flags"].items()}, LLAMA_CPP["checked"])
+    lines += rows({n: (set(a), v) for n, (a, v) in llama_cpp.items()}, LLAMA_CPP["checked"])
     (HERE.parent / "engine_flags.yml").write_text("\n".join(lines) + "\n")
     return 0
 
