@@ -4,6 +4,7 @@
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "steps/server/engine_installer.hpp"
+#include "steps/server/python_wheels.hpp"
 
 namespace millwright {
 
@@ -65,13 +66,14 @@ class ArchiveInstaller final : public EngineInstaller {
     return out;
   }
 
-  std::string build(const InstallJob& job) const override {
+  std::string build(const InstallJob& job, const Answers&) const override {
     const std::string url = source_text(job.source, "url");
     const std::string archive = url.empty() ? shell_quote(archive_on_node(job)) : "\"$new.archive\"";
     const std::string sha256 = shell_quote(source_text(job.source, "sha256"));
     std::string out;
     if (!url.empty()) {
-      out += "curl -fsSL --retry 3 --connect-timeout 20 -o " + archive + " -- " + shell_quote(url) + "\n";
+      out += download_settings(job.source) + "curl -fsSL --retry 3 --connect-timeout 20 -o " + archive + " -- " +
+             shell_quote(url) + "\n";
     }
     out += "have=$(sha256sum " + archive + " | cut -d ' ' -f 1)\n" + "[ \"$have\" = " + sha256 +
            " ] || { echo \"the archive has SHA-256 $have, wanted \"" + sha256 + " >&2; exit 1; }\n" +

@@ -1,5 +1,11 @@
 #include "steps/server/engine_installer.hpp"
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "orchestrator/base/knowledge.hpp"
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 
@@ -12,32 +18,98 @@ constexpr std::string_view kOnNode = "node:";
 
 std::string marker_of(const InstallJob& job) { return job.folder() + "/" + kMarker; }
 
-Action build_action(const EngineInstaller& installer, const InstallJob& job) {
+// What is half done goes when it fails, so that a full disk is no fuller than before.
+constexpr const char* kBuildBegin = R"sh(fresh=
+give_up() {
+  code=$?
+  [ "$code" != 0 ] || return 0
+  rm -rf --one-file-system "$new"
+  [ -z "$fresh" ] || rm -rf --one-file-system "$fresh"
+}
+mkdir -p /opt/millwright/engines; chmod 0755 /opt/millwright /opt/millwright/engines
+rm -rf --one-file-system "$new"; mkdir "$new"; umask 022
+trap give_up EXIT
+)sh";
+
+// After `final` is gone. What environments share goes with the last one.
+constexpr const char* kRemoveBegin = R"sh(others=$(ls -A /opt/millwright/engines 2>/dev/null | head -n 1)
+)sh";
+constexpr const char* kRemoveEnd = R"sh(rmdir /opt/millwright/engines /opt/millwright 2>/dev/null || :
+)sh";
+
+Action build_action(const EngineInstaller& installer, const InstallJob& job, const Answers& answers) {
   const std::string final_folder = shell_quote(job.folder());
   const std::string partial = shell_quote(job.partial());
   const std::string identity = shell_quote(installer.identity(job));
   Action action;
   action.title = "install " + job.engine + " " + job.version + " in " + job.folder();
-  action.script = "final=" + final_folder + "; new=" + partial + "\n" +
-                  "mkdir -p /opt/millwright/engines; chmod 0755 /opt/millwright /opt/millwright/engines\n" +
-                  "rm -rf --one-file-system \"$new\"; mkdir \"$new\"; umask 022\n" + installer.build(job) +
+  action.script = "final=" + final_folder + "; new=" + partial + "\n" + kBuildBegin + installer.build(job, answers) +
                   "[ -x \"$new\"/" + shell_quote(job.executable) + " ] || { echo \"there is no program \"" +
                   shell_quote(job.executable) + "\" in what was installed\" >&2; exit 1; }\n" + "printf '%s\\n' " +
                   identity + " > \"$new\"/" + kMarker + "\n" +
                   // What was there without a marker is a half-made one of an earlier, killed run.
                   "rm -rf --one-file-system \"$final\"; mv -T \"$new\" \"$final\"\n";
-  action.undo = "rm -rf --one-file-system " + partial + "\n" + "[ -d " + final_folder + " ] || exit 0\n" +
-                "if grep -lqsF " + final_folder + "/ /var/lib/millwright/servers/*/current/run; then\n" + "  echo " +
-                final_folder + "\" is in use by a server\" >&2; exit 65\nfi\n" + "if [ -e " + final_folder + "/" +
-                kMarker + " ] && [ \"$(cat " + final_folder + "/" + kMarker + ")\" != " + identity + " ]; then\n" +
-                "  echo " + final_folder +
-                "\" was replaced by someone else since\" >&2; [ -n \"${MW_FORCE:-}\" ] || exit 65\nfi\n" +
-                "rm -rf --one-file-system " + final_folder + "\n" +
-                "rmdir /opt/millwright/engines /opt/millwright 2>/dev/null || :\n";
+  action.undo =
+      "rm -rf --one-file-system " + partial + "\n" + "if [ -d " + final_folder + " ]; then\n" + "if grep -lqsF " +
+      final_folder + "/ /var/lib/millwright/servers/*/current/run; then\n" + "  echo " + final_folder +
+      "\" is in use by a server\" >&2; exit 65\nfi\n" + "if [ -e " + final_folder + "/" + kMarker + " ] && [ \"$(cat " +
+      final_folder + "/" + kMarker + ")\" != " + identity + " ]; then\n" + "  echo " + final_folder +
+      "\" was replaced by someone else since\" >&2; [ -n \"${MW_FORCE:-}\" ] || exit 65\nfi\n" +
+      "rm -rf --one-file-system " + final_folder + "\nfi\n" + kRemoveBegin + installer.clean_up(job) + kRemoveEnd;
   action.undo_title = "remove " + job.folder();
-  action.deadline = std::chrono::minutes(30);
+  action.deadline = installer.build_deadline();
   action.marks.guard_self = true;
   return action;
+}
+
+// The text of a file under the knowledge folders, the strongest first.
+Result<std::string> knowledge_file(const std::string& name) {
+  const std::vector<std::string> folders = knowledge_folders();
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    std::ifstream in(*folder + "/" + name, std::ios::binary);
+    if (in) return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  }
+  return fail(ErrorKind::io, "there is no " + name + " under " + join(folders, ", "));
+}
+
+Result<std::string> launcher_text(const std::string& name) {
+  if (name.empty()) return std::string();
+  if (!std::regex_match(name, std::regex("[A-Za-z0-9][A-Za-z0-9._-]*"))) {
+    return fail(ErrorKind::invalid, "a launcher is a file of playbooks/knowledge/launchers, not '" + name + "'");
+  }
+  return knowledge_file("launchers/" + name);
+}
+
+// "sglang==0.5.9, as of 2026-02-25, for Python 3.11 on x86_64": what a lock of the user's says about itself.
+Result<std::map<std::string, std::string>> own_lock(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail(make_error(ErrorKind::io, "there is no lock " + path).with_hint("`lock` names a file here"));
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::smatch found;
+  const std::string head = text.substr(0, text.find('\n'));
+  if (!std::regex_search(head, found, std::regex("for Python ([0-9]+\\.[0-9]+) on ([a-z0-9_]+)"))) {
+    return fail(make_error(ErrorKind::invalid, path + " does not say what it is a lock for")
+                    .with_hint("its first line must have: # ... for Python 3.11 on x86_64"));
+  }
+  return std::map<std::string, std::string>{{found[2].str() + "-py" + found[1].str(), text}};
+}
+
+Result<std::map<std::string, std::string>> locks_of(const InstallJob& job) {
+  if (const std::string own = source_text(job.source, "lock"); !own.empty()) return own_lock(own);
+  std::map<std::string, std::string> out;
+  const std::vector<std::string> folders = knowledge_folders();
+  for (auto folder = folders.rbegin(); folder != folders.rend() && out.empty(); ++folder) {
+    std::error_code failure;
+    const std::string name = *folder + "/locks/" + job.engine + "-" + job.version;
+    for (const auto& entry : std::filesystem::directory_iterator(name, failure)) {
+      std::ifstream in(entry.path(), std::ios::binary);
+      out[entry.path().stem().string()] =
+          std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    }
+  }
+  if (!out.empty()) return out;
+  return fail(make_error(ErrorKind::io, "there is no lock for " + job.engine + " " + job.version)
+                  .with_hint("playbooks/knowledge/locks/regenerate makes one; name it as `lock` in the source"));
 }
 
 }  // namespace
@@ -64,10 +136,24 @@ bool has_unknown(const Value& value) {
 }
 
 const EngineInstaller* find_installer(const std::string& method) {
-  for (const EngineInstaller* installer : {&archive_installer(), &wheel_installer()}) {
+  for (const EngineInstaller* installer : {&archive_installer(), &wheel_installer(), &uv_installer()}) {
     if (installer->method() == method) return installer;
   }
   return nullptr;
+}
+
+Result<InstallJob> install_job(const std::string& engine, const std::string& version, const Value& source,
+                               const std::string& executable) {
+  InstallJob job{engine, version, source, executable, "", {}};
+  auto launcher = launcher_text(source_text(source, "launcher"));
+  if (!launcher) return fail(launcher.error());
+  job.launcher = *launcher;
+  if (source_text(source, "method") == uv_installer().method()) {
+    auto locks = locks_of(job);
+    if (!locks) return fail(locks.error());
+    job.locks = std::move(*locks);
+  }
+  return job;
 }
 
 std::vector<Question> environment_questions(const InstallJob& job) {
@@ -97,7 +183,7 @@ Result<Change> plan_environment(const InstallJob& job, const Answers& answers) {
   auto actions = installer->prepare(job, answers);
   if (!actions) return fail(actions.error());
   change.actions = std::move(*actions);
-  change.actions.push_back(build_action(*installer, job));
+  change.actions.push_back(build_action(*installer, job, answers));
   return change;
 }
 

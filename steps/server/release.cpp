@@ -156,7 +156,7 @@ done
 
 Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity,
                      const std::string& run) {
-  const InstallJob job{spec.engine, spec.version, spec.source, profile.executable, ""};
+  const InstallJob job{spec.engine, spec.version, spec.source, profile.executable, "", {}};
   const std::vector<std::string> command = command_of(spec, profile, job.folder() + "/" + profile.executable);
   Release out;
   out.run = "#!/bin/sh\nexec " + shell_join(command) + "\n";

@@ -1,8 +1,6 @@
 #include "steps/server/server_step.hpp"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
 #include "orchestrator/base/shell.hpp"
@@ -211,19 +209,6 @@ class Deployment {
   int number_ = 0;
 };
 
-Result<std::string> launcher_text(const std::string& name) {
-  if (name.empty()) return std::string();
-  if (!std::regex_match(name, std::regex("[A-Za-z0-9][A-Za-z0-9._-]*"))) {
-    return fail(ErrorKind::invalid, "a launcher is a file of playbooks/knowledge/launchers, not '" + name + "'");
-  }
-  const std::vector<std::string> folders = knowledge_folders();
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    std::ifstream in(*folder + "/launchers/" + name, std::ios::binary);
-    if (in) return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  }
-  return fail(ErrorKind::io, "there is no launcher " + name + " under " + join(folders, ", "));
-}
-
 }  // namespace
 
 ServerStep::ServerStep(Knowledge knowledge)
@@ -248,7 +233,8 @@ std::vector<Error> ServerStep::check(const Inputs& inputs) const {
       if (has_unknown(source)) continue;
       const EngineInstaller* installer = find_installer(source_text(source, "method"));
       if (installer == nullptr) {
-        report(make_error(ErrorKind::invalid, "the source of version " + version + " needs a method: archive or wheel"),
+        report(make_error(ErrorKind::invalid,
+                          "the source of version " + version + " needs a method: archive, wheel or uv"),
                "sources");
         continue;
       }
@@ -271,10 +257,9 @@ Result<StepOutcome> ServerStep::run(StepContext& context) const {
   if (const std::vector<Error> wrong = installer->check(spec->source); !wrong.empty()) {
     return fail(wrap(wrong.front(), "source of version " + spec->version));
   }
-  auto launcher = launcher_text(source_text(spec->source, "launcher"));
-  if (!launcher) return fail(launcher.error());
-  InstallJob job{spec->engine, spec->version, spec->source, profile->executable, *launcher};
-  return Deployment(context, *profile, std::move(*spec), std::move(job)).run();
+  auto job = install_job(spec->engine, spec->version, spec->source, profile->executable);
+  if (!job) return fail(job.error());
+  return Deployment(context, *profile, std::move(*spec), std::move(*job)).run();
 }
 
 std::vector<Question> ServerStep::preview_questions(const Inputs& inputs) const {

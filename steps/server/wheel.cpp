@@ -1,56 +1,28 @@
 // An engine as Python wheels, pinned with hashes, in a virtual environment of its own.
 #include <algorithm>
-#include <filesystem>
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
 #include "steps/contract/apt_packages.hpp"
 #include "steps/server/engine_installer.hpp"
-
-namespace fs = std::filesystem;
+#include "steps/server/python_wheels.hpp"
 
 namespace millwright {
 
 namespace {
 
-// "Foo.Bar" and "foo_bar" are the same project (PEP 503); file names of wheels use "_".
-std::string file_stem(std::string name) {
-  for (char& c : name) {
-    if (c == '-' || c == '.') c = '_';
-    c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  }
-  return name;
-}
-
-std::vector<fs::path> local_wheels(const Value& source) {
-  std::vector<fs::path> out;
-  std::error_code failure;
-  for (const fs::directory_entry& entry : fs::directory_iterator(source_text(source, "wheelhouse"), failure)) {
-    const std::string name = entry.path().filename().string();
-    for (const Value& package : source.value("packages", Value::array())) {
-      const std::string prefix = file_stem(source_text(package, "name")) + "-" + source_text(package, "version") + "-";
-      if (starts_with(file_stem(name.substr(0, name.find('-'))) + name.substr(std::min(name.find('-'), name.size())),
-                      prefix) &&
-          ends_with(name, ".whl")) {
-        out.push_back(entry.path());
-      }
-    }
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-std::string requirements(const Value& source) {
-  std::string out;
+std::vector<PinnedPackage> pinned(const Value& source) {
+  std::vector<PinnedPackage> out;
   for (const Value& package : source.value("packages", Value::array())) {
-    out += source_text(package, "name") + "==" + source_text(package, "version");
-    for (const Value& hash : package.value("sha256", Value::array()))
-      out += " --hash=sha256:" + hash.get<std::string>();
-    out += "\n";
+    PinnedPackage one{source_text(package, "name"), source_text(package, "version"), {}};
+    for (const Value& hash : package.value("sha256", Value::array())) one.sha256.push_back(hash.get<std::string>());
+    out.push_back(std::move(one));
   }
   return out;
 }
+
+std::string requirements(const Value& source) { return requirements_text(pinned(source)); }
 
 class WheelInstaller final : public EngineInstaller {
  public:
@@ -70,7 +42,8 @@ class WheelInstaller final : public EngineInstaller {
       }
     }
     const std::string wheelhouse = source_text(source, "wheelhouse");
-    if (errors.empty() && !wheelhouse.empty() && !is_on_node(wheelhouse) && local_wheels(source).empty()) {
+    if (errors.empty() && !wheelhouse.empty() && !is_on_node(wheelhouse) &&
+        wheels_here(wheelhouse, pinned(source)).empty()) {
       errors.push_back(make_error(ErrorKind::invalid, "the folder " + wheelhouse + " has none of the wheels here")
                            .with_hint("pip download --no-deps -d " + wheelhouse + " ..., or node:/path"));
     }
@@ -82,7 +55,7 @@ class WheelInstaller final : public EngineInstaller {
   }
 
   std::vector<Question> ask(const InstallJob& job) const override {
-    std::vector<std::string> packages = apt_packages(job.source);
+    std::vector<std::string> packages = source_packages(job.source);
     packages.push_back("python3-venv");
     return {
         {.key = "python",
@@ -108,43 +81,28 @@ class WheelInstaller final : public EngineInstaller {
     // A Python that brings venv itself needs no package for it.
     if (!bare) missing.erase(std::remove(missing.begin(), missing.end(), "python3-venv"), missing.end());
     if (!other && !missing.empty()) out.push_back(install_packages_action(missing));
-    const std::string wheelhouse = source_text(job.source, "wheelhouse");
-    if (!wheelhouse.empty() && !is_on_node(wheelhouse)) upload_wheels(job, out);
+    for (Action& action : upload_wheels(job.source, pinned(job.source), job.engine + " " + job.version)) {
+      out.push_back(std::move(action));
+    }
     return out;
   }
 
-  std::string build(const InstallJob& job) const override {
-    const std::string wheelhouse = source_text(job.source, "wheelhouse");
+  std::string build(const InstallJob& job, const Answers&) const override {
+    const std::string wheelhouse = wheelhouse_on_node(job.source, pinned(job.source));
     std::string out =
         "python3 -m venv \"$new\"\nprintf '%s' " + shell_quote(requirements(job.source)) +
-        " > \"$new/requirements.txt\"\n" +
-        // pip does not read the system's certificates by itself.
-        "if [ -e /etc/ssl/certs/ca-certificates.crt ]; then\n"
-        "  PIP_CERT=/etc/ssl/certs/ca-certificates.crt; export PIP_CERT\nfi\n"
+        " > \"$new/requirements.txt\"\n" + download_settings(job.source) +
         "\"$new/bin/python\" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir "
         "--no-deps --only-binary :all: --require-hashes -r \"$new/requirements.txt\"";
-    if (!wheelhouse.empty()) out += " --no-index --find-links " + shell_quote(wheels_on_node(job));
+    if (!wheelhouse.empty()) out += " --no-index --find-links " + shell_quote(wheelhouse);
     out += "\n";
-    if (!job.launcher.empty()) {
-      const std::string executable = "\"$new\"/" + shell_quote(job.executable);
-      out += "printf '%s' " + shell_quote(job.launcher) + " > \"$new/launcher.py\"\n" +
-             "printf '%s\\n' '#!/bin/sh' 'exec \"$(dirname \"$(readlink -f \"$0\")\")/python\" -u " +
-             "\"$(dirname \"$(readlink -f \"$0\")\")/../launcher.py\" \"$@\"' > " + executable + "\nchmod 0755 " +
-             executable + "\n";
-    }
+    out += program_script(job);
     // Scripts that pip made name the folder that the environment was built in.
     out += "grep -rlIF \"$new\" \"$new/bin\" \"$new/pyvenv.cfg\" | xargs -r sed -i \"s|$new|$final|g\"\n";
-    if (!wheelhouse.empty() && !is_on_node(wheelhouse)) out += "rm -rf " + shell_quote(wheels_on_node(job)) + "\n";
-    return out;
+    return out + remove_uploaded_wheels(job.source, pinned(job.source));
   }
 
  private:
-  static std::vector<std::string> apt_packages(const Value& source) {
-    std::vector<std::string> out;
-    for (const Value& name : source.value("apt", Value::array())) out.push_back(name);
-    return out;
-  }
-
   static Result<void> python_enough(const InstallJob& job, const std::string& found) {
     const std::string minimum = source_text(job.source, "min_python");
     if (found.empty() || minimum.empty()) return {};
@@ -154,38 +112,6 @@ class WheelInstaller final : public EngineInstaller {
     return fail(make_error(ErrorKind::refused,
                            job.engine + " " + job.version + " needs Python " + minimum + ", the node has " + found)
                     .with_hint("use a container of a newer release, or install it as an archive"));
-  }
-
-  static std::string wheels_on_node(const InstallJob& job) {
-    const std::string wheelhouse = source_text(job.source, "wheelhouse");
-    if (is_on_node(wheelhouse)) return strip_node_prefix(wheelhouse);
-    return std::string(kUploads) + "/wheels-" + sha256_hex(requirements(job.source)).substr(0, 16);
-  }
-
-  static void upload_wheels(const InstallJob& job, std::vector<Action>& out) {
-    const std::string folder = wheels_on_node(job);
-    Action make;
-    make.title = "make " + folder;
-    make.script = "mkdir -p " + shell_quote(folder) + "; chmod 0700 " + kUploads + "\n";
-    make.undo = "rm -rf " + shell_quote(folder) + "; rmdir " + kUploads + " 2>/dev/null || :\n";
-    make.undo_title = "remove the folder of the wheels";
-    make.marks.guard_self = true;
-    out.push_back(make);
-    Action send;
-    send.title = "send the wheels of " + job.engine + " " + job.version;
-    for (const fs::path& wheel : local_wheels(job.source)) {
-      FilePlacement file;
-      file.path = folder + "/" + wheel.filename().string();
-      file.local_path = wheel.string();
-      file.mode = "0600";
-      send.files.push_back(file);
-    }
-    send.script = ":\n";
-    send.undo = "rm -rf " + shell_quote(folder) + "\n";
-    send.undo_title = "remove the uploaded wheels";
-    send.deadline = std::chrono::minutes(30);
-    send.marks.guard_self = true;
-    out.push_back(send);
   }
 };
 

