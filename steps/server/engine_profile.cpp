@@ -23,7 +23,8 @@ Result<void> read_patterns(const Value& row, EngineProfile& out) {
   for (const Value& stage : row.at("stages")) {
     auto match = compile(out.id, stage.at("match").get<std::string>());
     if (!match) return fail(match.error());
-    out.stages.push_back({*match, stage.at("title"), stage.at("fraction")});
+    const double fraction = stage.at("fraction");
+    out.stages.push_back({*match, stage.at("title"), fraction, stage.value("until", fraction)});
   }
   for (const Value& fact : row.value("facts", Value::array())) {
     auto match = compile(out.id, fact.at("match").get<std::string>());
@@ -35,6 +36,27 @@ Result<void> read_patterns(const Value& row, EngineProfile& out) {
     if (!match) return fail(match.error());
     out.failures.push_back({failure.at("class"), *match, failure.at("sentence")});
   }
+  return {};
+}
+
+Result<void> read_command(const Value& row, EngineProfile& out) {
+  using Words = std::vector<std::string>;
+  using Environment = std::map<std::string, std::string>;
+  for (const auto& [name, words] : row.at("flags").items()) out.flags[name] = words.get<Words>();
+  out.env = row.value("env", Environment{});
+  const Value none = Value::object();
+  const Value device_flags = row.value("device_flags", none);
+  for (const auto& [device, words] : device_flags.items()) out.device_flags[device] = words.get<Words>();
+  const Value device_env = row.value("device_env", none);
+  for (const auto& [device, env] : device_env.items()) out.device_env[device] = env.get<Environment>();
+  out.finds_device_itself = row.value("auto_device", "node") == "engine";
+  const Value key = row.value("api_key", none);
+  out.api_key.env = key.value("env", "");
+  out.api_key.file_flag = key.value("file_flag", Words{});
+  const Value config = key.value("config_file", none);
+  out.api_key.config_flag = config.value("flag", Words{});
+  out.api_key.config_content = config.value("content", "");
+  if (key.size() > 1) return fail(ErrorKind::invalid, "engines.yml: " + out.id + ": api_key has more than one way");
   return {};
 }
 
@@ -63,7 +85,7 @@ Result<EngineProfile> engine_profile(const Knowledge& knowledge, const std::stri
   for (const Value& known : row.at("known_good")) out.known_good.push_back(known.at("version"));
   out.methods = row.value("methods", Value::object());
   out.sources = row.at("sources");
-  for (const auto& [name, words] : row.at("flags").items()) out.flags[name] = words.get<std::vector<std::string>>();
+  if (auto read = read_command(row, out); !read) return fail(read.error());
   if (auto read = read_patterns(row, out); !read) return fail(read.error());
   return out;
 }

@@ -16,8 +16,9 @@ namespace millwright {
 
 struct LogStage {
   std::regex match;
-  std::string title;
+  std::string title;    // {1}, {2} stand for groups
   double fraction = 0;  // of the whole start, 0 to 1
+  double until = 0;     // where the next stage begins: with two groups (done, total) or one (percent) it moves between
 };
 
 struct LogFact {
@@ -31,6 +32,16 @@ struct LogFailure {
   std::string sentence;  // {1}, {2} stand for groups; "{1}" of no match becomes empty
 };
 
+// How an engine takes the key that clients must send, without it being on a command line. One of them.
+struct ApiKeyWay {
+  std::string env;                       // a variable of its environment
+  std::vector<std::string> file_flag;    // a flag that names a file with nothing but the key
+  std::vector<std::string> config_flag;  // a flag that names a file with settings, whose text is
+  std::string config_content;            // this, with the key as a JSON text (which YAML reads, too) for {value}
+
+  bool known() const { return !env.empty() || !file_flag.empty() || !config_flag.empty(); }
+};
+
 struct EngineProfile {
   std::string id;     // "llama.cpp"
   std::string title;  // for people
@@ -40,7 +51,13 @@ struct EngineProfile {
   std::vector<std::string> known_good;  // newest first
   Value methods;                        // method -> what every source of it has
   Value sources;                        // version -> how to install it
-  std::map<std::string, std::vector<std::string>, std::less<>> flags;
+  std::map<std::string, std::vector<std::string>, std::less<>> flags;  // generic input -> its words here
+  std::map<std::string, std::string> env;                              // of every server; the user's is stronger
+  // By what it runs on, "cpu" or "cuda": further words and variables.
+  std::map<std::string, std::vector<std::string>, std::less<>> device_flags;
+  std::map<std::string, std::map<std::string, std::string>, std::less<>> device_env;
+  bool finds_device_itself = false;  // `device: auto` adds nothing
+  ApiKeyWay api_key;
   std::vector<LogStage> stages;
   std::regex ready;
   std::vector<LogFact> facts;

@@ -2,6 +2,7 @@
 
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
+#include "steps/server/launch_command.hpp"
 
 namespace millwright {
 
@@ -9,24 +10,6 @@ namespace {
 
 std::string release_folder(const ServerSpec& spec, int number) {
   return spec.folder() + "/releases/" + std::to_string(number);
-}
-
-std::vector<std::string> command_of(const ServerSpec& spec, const EngineProfile& profile, const std::string& program) {
-  std::vector<std::pair<std::string, std::string>> values = {{"model", spec.model},
-                                                             {"served_name", spec.served_name},
-                                                             {"host", spec.host},
-                                                             {"port", std::to_string(spec.port)}};
-  if (spec.context) values.emplace_back("context", std::to_string(*spec.context));
-  if (spec.parallel) values.emplace_back("parallel", std::to_string(*spec.parallel));
-  if (!spec.api_key.empty()) values.emplace_back("api_key_file", spec.folder() + "/current/api_key");
-  std::vector<std::string> words = {program};
-  for (const auto& [name, value] : values) {
-    const auto flag = profile.flags.find(name);
-    if (value.empty() || flag == profile.flags.end()) continue;
-    for (const std::string& word : flag->second) words.push_back(replace_all(word, "{value}", value));
-  }
-  words.insert(words.end(), spec.extra_flags.begin(), spec.extra_flags.end());
-  return words;
 }
 
 // systemd's EnvironmentFile is no shell: double quotes with C-style escapes of the quote and the backslash.
@@ -157,15 +140,19 @@ done
 Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity,
                      const std::string& run) {
   const InstallJob job{spec.engine, spec.version, spec.source, profile.executable, "", {}};
-  const std::vector<std::string> command = command_of(spec, profile, job.folder() + "/" + profile.executable);
+  std::vector<std::string> command = command_words(spec, profile);
+  command.insert(command.begin(), job.folder() + "/" + profile.executable);
   Release out;
   out.run = "#!/bin/sh\nexec " + shell_join(command) + "\n";
   out.unit = unit_text(spec);
-  out.env = env_text(spec.env);
-  out.api_key = spec.api_key;
+  out.env = env_text(server_environment(spec, profile));
+  if (!spec.api_key.empty() && !profile.api_key.file_flag.empty()) out.api_key = spec.api_key + "\n";
+  if (!spec.api_key.empty() && !profile.api_key.config_flag.empty())
+    out.api_key_config = replace_all(profile.api_key.config_content, "{value}", Value(spec.api_key).dump());
   out.health = "http://" + spec.probe_host() + ":" + std::to_string(spec.port) + profile.health;
-  out.digest =
-      sha256_hex(join({out.run, out.unit, out.env, out.api_key, environment_identity, spec.model_sha256}, "\n--\n"));
+  out.digest = sha256_hex(
+      join({out.run, out.unit, out.env, out.api_key, out.api_key_config, environment_identity, spec.model_sha256},
+           "\n--\n"));
   out.record = {{"server", spec.name},
                 {"engine", spec.engine},
                 {"version", spec.version},
@@ -176,6 +163,7 @@ Release make_release(const ServerSpec& spec, const EngineProfile& profile, const
                 {"command", command},
                 {"host", spec.host},
                 {"port", spec.port},
+                {"device", spec.device},
                 {"digest", out.digest},
                 {"made_by_run", run},
                 {"run_sha256", sha256_hex(out.run)},
@@ -197,7 +185,8 @@ std::vector<Question> deployed_questions(const ServerSpec& spec) {
                       "  sha256sum < \"$f\" 2>/dev/null | cut -d ' ' -f 1 || :\ndone\n",
                       spec, 0)},
       {.key = "active", .script = fill("systemctl is-active @UNIT@ 2>/dev/null || :\n", spec, 0)},
-      {.key = "model", .script = fill("if [ -f @MODEL@ ]; then echo there; fi\n", spec, 0)},
+      {.key = "model", .script = fill("if [ -e @MODEL@ ]; then echo there; fi\n", spec, 0)},
+      {.key = "gpus", .script = "for d in /dev/nvidia[0-9]*; do if [ -c \"$d\" ]; then echo there; break; fi; done\n"},
       // The group of processes that systemd runs for the unit is named in ss's cgroup column.
       {.key = "port",
        .script =
@@ -225,6 +214,7 @@ DeployedServer read_deployed(const Answers& answers) {
                         files[1] == out.record.value("unit_sha256", "");
   out.active = answers.text("active");
   out.model_there = answers.text("model") == "there";
+  out.gpus_there = answers.text("gpus") == "there";
   out.port_holder = answers.text("port");
   return out;
 }
@@ -283,9 +273,10 @@ Action place_release_action(const ServerSpec& spec, const Release& release, int 
   action.files.push_back(text_file(folder + "/unit", release.unit, "0640"));
   action.files.push_back(text_file(folder + "/env", release.env, "0600"));
   action.files.push_back(text_file(folder + "/health", release.health + "\n", "0640"));
-  if (!release.api_key.empty()) {
-    action.files.push_back(text_file(folder + "/api_key", release.api_key + "\n", "0640", spec.user()));
-  }
+  if (!release.api_key.empty())
+    action.files.push_back(text_file(folder + "/" + kApiKeyFile, release.api_key, "0640", spec.user()));
+  if (!release.api_key_config.empty())
+    action.files.push_back(text_file(folder + "/" + kApiKeyConfig, release.api_key_config, "0640", spec.user()));
   action.files.push_back(text_file(folder + "/release.json", release.record.dump(2) + "\n", "0640"));
   action.script = ":\n";
   action.undo = fill(

@@ -11,13 +11,14 @@
 namespace millwright {
 
 struct Release {
-  std::string run;   // the program that the unit starts
-  std::string unit;  // text of the unit file
-  std::string env;   // text of the environment file; secret
-  std::string api_key;
-  Value record;        // release.json: for people, `releases` and the next run
-  std::string digest;  // names all of the above
-  std::string health;  // URL that tells from the node whether it is up, without a key
+  std::string run;             // the program that the unit starts
+  std::string unit;            // text of the unit file
+  std::string env;             // text of the environment file; secret
+  std::string api_key;         // text of the file with the key, where the engine reads one
+  std::string api_key_config;  // text of the settings file with the key in it, likewise
+  Value record;                // release.json: for people, `releases` and the next run
+  std::string digest;          // names all of the above
+  std::string health;          // URL that tells from the node whether it is up, without a key
 };
 
 Release make_release(const ServerSpec& spec, const EngineProfile& profile, const std::string& environment_identity,
@@ -33,6 +34,7 @@ struct DeployedServer {
   bool files_unchanged = false;  // run and unit file are what the release says
   std::string active;            // of the unit
   bool model_there = false;
+  bool gpus_there = false;  // NVIDIA's
   std::string port_holder;  // the line of `ss` for a listener on our port that is not this unit's; empty: none
 };
 std::vector<Question> deployed_questions(const ServerSpec& spec);

@@ -33,9 +33,25 @@ std::vector<InputSpec> inputs(const Knowledge& knowledge) {
       {.name = "context",
        .type = ValueType::integer,
        .doc = "Context length in tokens; the engine's own choice when absent."},
-      {.name = "parallel",
+      {.name = "max_requests",
        .type = ValueType::integer,
        .doc = "Requests served at once; the engine's own choice when absent."},
+      {.name = "parallel", .type = ValueType::integer, .doc = "Another name of max_requests: llama.cpp's."},
+      {.name = "tensor_parallel", .type = ValueType::integer, .doc = "GPUs that share each layer."},
+      {.name = "kv_dtype", .doc = "Type of the KV cache, in the engine's own words: fp8_e5m2, q8_0."},
+      {.name = "reasoning_parser", .doc = "Which parser takes the thinking out of an answer: qwen3."},
+      {.name = "tool_parser", .doc = "Which parser takes tool calls out of an answer: qwen25, hermes."},
+      {.name = "speculative",
+       .type = ValueType::any,
+       .doc =
+           "Speculative decoding: a mapping of the engine's own settings (a flag each, or one JSON text), or a text."},
+      {.name = "device",
+       .default_value = "auto",
+       .one_of = {"auto", "cpu", "cuda"},
+       .doc = "What it runs on. auto: NVIDIA GPUs when the node has any, else the CPU; llama.cpp decides by itself."},
+      {.name = "memory_max",
+       .type = ValueType::size,
+       .doc = "The kernel ends the server when it uses more memory of the host than this; no limit when absent."},
       {.name = "memory",
        .default_value = "auto",
        .one_of = {"auto"},
@@ -43,9 +59,13 @@ std::vector<InputSpec> inputs(const Knowledge& knowledge) {
       {.name = "extra_flags",
        .type = ValueType::list,
        .default_value = Value::array(),
-       .doc = "Further words for the engine's command line, as they are."},
+       .doc =
+           "Further words for the engine's command line, as they are. One that this version does not have is an error "
+           "before anything is started."},
       {.name = "api_key",
-       .doc = "Key that clients must send. Kept in a file that only the server's user can read.",
+       .doc =
+           "Key that clients must send. Never on a command line: in a file that only the server's user can read, or in "
+           "its environment.",
        .secrecy = Secrecy::secret},
       {.name = "env",
        .type = ValueType::mapping,
@@ -176,7 +196,14 @@ Result<ServerSpec> server_spec(const EngineProfile& profile, const Inputs& given
   spec.host = given.string("host");
   spec.port = optional_integer<int>(given, "port").value_or(profile.default_port);
   spec.context = optional_integer<std::int64_t>(given, "context");
-  spec.parallel = optional_integer<std::int64_t>(given, "parallel");
+  spec.max_requests = optional_integer<std::int64_t>(given, given.has("max_requests") ? "max_requests" : "parallel");
+  spec.tensor_parallel = optional_integer<std::int64_t>(given, "tensor_parallel");
+  spec.kv_dtype = given.string_or("kv_dtype", "");
+  spec.reasoning_parser = given.string_or("reasoning_parser", "");
+  spec.tool_parser = given.string_or("tool_parser", "");
+  if (given.has("speculative") && given.value("speculative") != "") spec.speculative = given.value("speculative");
+  spec.device = given.string("device");
+  if (given.has("memory_max")) spec.memory_max = given.size("memory_max");
   spec.extra_flags = given.strings("extra_flags");
   spec.api_key = given.string_or("api_key", "");
   const Value& env = given.value("env");

@@ -15,6 +15,10 @@
 
 namespace millwright {
 
+// Files of a release that hold the key, for engines that read it from one.
+inline constexpr const char* kApiKeyFile = "api_key";
+inline constexpr const char* kApiKeyConfig = "config.yaml";  // SGLang reads only what is named so
+
 struct ServerSpec {
   std::string name;
   std::string engine;
@@ -26,7 +30,14 @@ struct ServerSpec {
   std::string host;
   int port = 0;
   std::optional<std::int64_t> context;
-  std::optional<std::int64_t> parallel;
+  std::optional<std::int64_t> max_requests;
+  std::optional<std::int64_t> tensor_parallel;
+  std::string kv_dtype;
+  std::string reasoning_parser;
+  std::string tool_parser;
+  Value speculative;                        // null, a text, or a mapping
+  std::string device;                       // auto | cpu | cuda
+  std::optional<std::uint64_t> memory_max;  // bytes
   std::vector<std::string> extra_flags;
   std::string api_key;
   std::map<std::string, std::string> env;

@@ -6,6 +6,8 @@
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
+#include "steps/server/launch_command.hpp"
+#include "steps/server/planner/engine_facts.hpp"
 #include "steps/server/register.hpp"
 #include "steps/server/release.hpp"
 #include "steps/server/start_watch.hpp"
@@ -13,6 +15,12 @@
 namespace millwright {
 
 namespace {
+
+// By the server's user: a byte of the file, or of what a folder cannot do without.
+constexpr const char* kReadModel = R"sh(if [ -d "$1" ]; then
+  head -c 1 "$1/config.json" >/dev/null
+  for file in "$1"/*.safetensors; do [ ! -e "$file" ] || head -c 1 "$file" >/dev/null; done
+else head -c 1 "$1" >/dev/null; fi)sh";
 
 // One server step on one node, in the order in which things happen.
 class Deployment {
@@ -32,6 +40,7 @@ class Deployment {
  private:
   Result<StepOutcome> run_wanted() {
     const std::string identity = find_installer(source_text(job_.source, "method"))->identity(job_);
+    if (spec_.device == "auto" && !profile_.finds_device_itself) spec_.device = deployed_.gpus_there ? "cuda" : "cpu";
     release_ = make_release(spec_, profile_, identity, context_.run_id());
     const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
     if (same && deployed_.active == "active") return settle_running();
@@ -90,7 +99,7 @@ class Deployment {
     deployed_ = read_deployed(answers);
     number_ = deployed_.current.value_or(0);
     if (!deployed_.model_there) {
-      return fail(make_error(ErrorKind::refused, "there is no model file " + spec_.model + " on the node")
+      return fail(make_error(ErrorKind::refused, "there is no model " + spec_.model + " on the node")
                       .with_class("file_missing")
                       .with_hint("let a model step put it there, and give this step its output: model: \"{{ "
                                  "steps.weights.path }}\""));
@@ -145,7 +154,8 @@ class Deployment {
 
   Result<void> model_is_readable() {
     NodeCommand command;
-    command.script = "runuser -u " + spec_.user() + " -- head -c 4 " + shell_quote(spec_.model) + " >/dev/null\n";
+    command.script = "runuser -u " + spec_.user() + " -- sh -euc " + shell_quote(kReadModel) + " sh " +
+                     shell_quote(spec_.model) + "\n";
     auto answer = context_.node().run(command);
     if (!answer) return fail(answer.error());
     if (answer->ok()) return {};
@@ -242,7 +252,46 @@ std::vector<Error> ServerStep::check(const Inputs& inputs) const {
         report(wrap(std::move(error), "source of version " + version), "sources");
     }
   }
+  if (inputs.has("engine")) {
+    for (Error& error : check_command(inputs)) errors.push_back(std::move(error));
+  }
   return errors;
+}
+
+// Only what is known by now: an input that is an expression over outputs of earlier steps is absent.
+std::vector<Error> ServerStep::check_command(const Inputs& inputs) const {
+  auto profile = engine_profile(knowledge_, inputs.string("engine"));
+  if (!profile) return {profile.error()};
+  std::vector<Error> errors = unspellable(*profile, inputs);
+  const std::vector<std::string> extra =
+      has_unknown(inputs.value("extra_flags")) ? std::vector<std::string>{} : inputs.strings("extra_flags");
+  for (Error& error : forbidden_flags(extra)) errors.push_back(std::move(error));
+  const auto version = resolve_version(*profile, inputs);
+  if (!version || !errors.empty()) return errors;
+  const Value source = merged_sources(*profile, inputs).at(*version);
+  std::unique_ptr<KnownFlags> known;
+  if (!source_text(source, "launcher").empty()) {
+    auto job = install_job(profile->id, *version, source, profile->executable);
+    if (!job) return {job.error()};
+    known = launcher_flags(*profile, *version, job->launcher);
+  }
+  if (!known) {
+    if (!flag_knowledge()) return flag_knowledge().error();
+    known = engine_flags(*flag_knowledge(), *profile, *version);
+  }
+  if (!known) return errors;
+  Value given = inputs.all();
+  if (!inputs.has("model")) given["model"] = "/model";
+  if (has_unknown(inputs.value("extra_flags"))) given["extra_flags"] = Value::array();
+  const auto spec = server_spec(*profile, Inputs(given));
+  return spec ? unknown_flags(*known, command_parts(*spec, *profile)) : errors;
+}
+
+// Read when the first server is checked: it is large, and no other verb needs it.
+const tl::expected<Knowledge, std::vector<Error>>& ServerStep::flag_knowledge() const {
+  static const tl::expected<Knowledge, std::vector<Error>> flags =
+      load_knowledge(planner::planner_folders(knowledge_folders()));
+  return flags;
 }
 
 Result<StepOutcome> ServerStep::run(StepContext& context) const {
@@ -251,6 +300,7 @@ Result<StepOutcome> ServerStep::run(StepContext& context) const {
   if (!profile) return fail(profile.error());
   auto spec = server_spec(*profile, inputs);
   if (!spec) return fail(spec.error());
+  if (const std::vector<Error> wrong = check_command(inputs); !wrong.empty()) return fail(wrong.front());
   const EngineInstaller* installer = find_installer(source_text(spec->source, "method"));
   if (installer == nullptr)
     return fail(ErrorKind::invalid, "the source of " + spec->version + " names no known method");

@@ -16,6 +16,8 @@ class ServerStep final : public ActiveStep {
   Result<std::string> preview(const Inputs& inputs, const Answers& answers) const override;
 
  private:
+  std::vector<Error> check_command(const Inputs& inputs) const;
+  const tl::expected<Knowledge, std::vector<Error>>& flag_knowledge() const;
   Knowledge knowledge_;
   Signature signature_;
 };

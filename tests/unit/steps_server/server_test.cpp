@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "orchestrator/base/text.hpp"
+#include "steps/server/launch_command.hpp"
+#include "steps/server/planner/engine_facts.hpp"
 #include "steps/server/release.hpp"
 #include "steps/server/server_step.hpp"
 
@@ -59,6 +64,127 @@ TEST_F(ServerTest, ACommandHasTheEnginesOwnFlagsAndNoSecret) {
   EXPECT_EQ(made.record.dump().find("s3cret"), std::string::npos);
 }
 
+// How Python engines are described; what they are called does not matter here.
+EngineProfile python_engine() {
+  EngineProfile out;
+  out.id = "sglang";
+  out.title = "SGLang";
+  out.executable = "bin/serve";
+  out.default_port = 30000;
+  out.health = "/health";
+  out.methods = Value::object();
+  out.sources = {{"0.5.9", kArchive}};
+  out.flags = {{"model", {"--model-path", "{value}"}},
+               {"host", {"--host", "{value}"}},
+               {"port", {"--port", "{value}"}},
+               {"tensor_parallel", {"--tp-size", "{value}"}},
+               {"tool_parser", {"--enable-tools", "--tool-call-parser", "{value}"}},
+               {"speculative", {"--speculative-algorithm", "{value}"}},
+               {"speculative_each", {"--speculative-{key}", "{value}"}}};
+  out.env = {{"CUDA_HOME", "/usr"}, {"LD_LIBRARY_PATH", "{environment}/cuda"}};
+  out.device_flags = {{"cpu", {"--device", "cpu", "--disable-overlap-schedule"}}};
+  out.device_env = {{"cpu", {{"USE_CPU_ENGINE", "1"}}}};
+  return out;
+}
+
+TEST_F(ServerTest, GenericInputsAreSpelledPerEngine) {
+  const EngineProfile engine = python_engine();
+  const auto words = [&](Value given) {
+    given["version"] = "0.5.9";
+    const auto spec = server_spec(engine, inputs(given));
+    return join(command_words(*spec, engine), " ");
+  };
+  const std::string start = "--model-path /srv/m.gguf --host 127.0.0.1 --port 30000";
+  EXPECT_EQ(words({{"tensor_parallel", 2}, {"tool_parser", "qwen25"}}),
+            start + " --tp-size 2 --enable-tools --tool-call-parser qwen25");
+  EXPECT_EQ(words({{"speculative", "EAGLE"}}), start + " --speculative-algorithm EAGLE");
+  EXPECT_EQ(words({{"speculative", {{"algorithm", "EAGLE"}, {"num_steps", 3}}}}),
+            start + " --speculative-algorithm EAGLE --speculative-num-steps 3");
+  EXPECT_EQ(words({{"device", "cpu"}}), start + " --device cpu --disable-overlap-schedule");
+  EXPECT_EQ(words({{"device", "auto"}}), start);
+}
+
+TEST_F(ServerTest, TheEnvironmentHasWhatTheEngineNeedsAndTheUsersOwnLast) {
+  EngineProfile engine = python_engine();
+  engine.api_key.env = "THE_KEY";
+  const auto spec = server_spec(engine, inputs({{"version", "0.5.9"},
+                                                {"device", "cpu"},
+                                                {"api_key", "s3cret-key"},
+                                                {"env", {{"CUDA_HOME", "/opt/cuda"}, {"A", 1}}}}));
+  const Release made = make_release(*spec, engine, "identity", "run");
+  EXPECT_EQ(made.env,
+            "A=\"1\"\nCUDA_HOME=\"/opt/cuda\"\nLD_LIBRARY_PATH=\"/opt/millwright/engines/sglang-0.5.9/cuda\"\n"
+            "THE_KEY=\"s3cret-key\"\nUSE_CPU_ENGINE=\"1\"\n");
+  EXPECT_TRUE(made.api_key.empty());
+  EXPECT_EQ((made.run + made.unit + made.record.dump()).find("s3cret"), std::string::npos);
+}
+
+TEST_F(ServerTest, AKeyGoesWhereTheEngineReadsIt) {
+  EngineProfile engine = python_engine();
+  engine.api_key.config_flag = {"--config", "{value}"};
+  engine.api_key.config_content = "api-key: {value}\n";
+  const auto spec = server_spec(engine, inputs({{"version", "0.5.9"}, {"api_key", "s3cret-key"}}));
+  const Release made = make_release(*spec, engine, "identity", "run");
+  EXPECT_NE(made.run.find("--config /var/lib/millwright/servers/llm/current/config.yaml"), std::string::npos);
+  const Action placed = place_release_action(*spec, made, 1);
+  const auto file = std::find_if(placed.files.begin(), placed.files.end(), [](const FilePlacement& one) {
+    return one.path.find("/config.yaml") != std::string::npos;
+  });
+  ASSERT_NE(file, placed.files.end());
+  EXPECT_EQ(*file->content, "api-key: \"s3cret-key\"\n");
+  EXPECT_EQ(file->mode, "0640");
+  EXPECT_EQ((made.run + made.unit + made.env + made.record.dump()).find("s3cret"), std::string::npos);
+}
+
+TEST_F(ServerTest, WhatAnEngineHasNoWordsForIsAnError) {
+  const auto errors = step_.check(inputs({{"tool_parser", "hermes"}, {"tensor_parallel", 2}, {"device", "cuda"}}));
+  ASSERT_EQ(errors.size(), 3U);
+  EXPECT_EQ(errors[0].detail, "tensor_parallel");
+  EXPECT_EQ(errors[1].detail, "tool_parser");
+  EXPECT_EQ(errors[2].detail, "device");
+  EXPECT_EQ(step_.check(inputs({{"parallel", 2}, {"max_requests", 3}})).at(0).detail, "max_requests");
+  EXPECT_EQ(step_.check(inputs({{"extra_flags", {"--api-key", "x"}}})).at(0).detail, "extra_flags");
+}
+
+TEST_F(ServerTest, AFlagThatThisVersionDoesNotHaveIsFoundBeforeAnythingStarts) {
+  const Value sources = {{"0.7.0", kArchive}};
+  const auto checked = [&](const Value& flags, const Value& from) {
+    return step_.check(inputs({{"sources", from}, {"extra_flags", flags}}));
+  };
+  EXPECT_TRUE(checked({"--batch-size", "64", "-ngl", "-1", "--flash-attn=on"}, sources).empty());
+  const auto wrong = checked({"--batch-sise", "64"}, sources);
+  ASSERT_EQ(wrong.size(), 1U);
+  EXPECT_EQ(wrong[0].symptom_class, "flag_unknown");
+  EXPECT_EQ(wrong[0].detail, "extra_flags");
+  EXPECT_NE(wrong[0].message.find("llama.cpp 0.7.0 has no flag --batch-sise"), std::string::npos) << wrong[0].message;
+  EXPECT_EQ(wrong[0].hint, "did you mean --batch-size?");
+  EXPECT_NE(checked({"--draft-max", "4"}, sources).at(0).message.find("versions <0.7.0 have it"), std::string::npos);
+  EXPECT_NE(checked({"--batch_size", "64"}, sources).at(0).hint.find("--batch-size"), std::string::npos);
+  // A wheel has the flags of its launcher, which are fewer.
+  EXPECT_TRUE(checked({"--threads", "2", "--jinja"}, Value::object()).empty());
+  const auto fewer = checked({"--batch-size", "64"}, Value::object());
+  ASSERT_EQ(fewer.size(), 1U);
+  EXPECT_NE(fewer[0].message.find("installed as a wheel"), std::string::npos);
+  EXPECT_EQ(step_.check(inputs({{"kv_dtype", "q8_0"}})).at(0).detail, "kv_dtype");
+}
+
+TEST_F(ServerTest, FlagsOfAnotherTimeAreNamedByWhatTheyAreCalledNow) {
+  const auto knowledge = load_knowledge(planner::planner_folders({SOURCE_DIR "/playbooks/knowledge"}));
+  ASSERT_TRUE(knowledge.has_value());
+  const EngineProfile engine = python_engine();
+  const auto wrong = [&](const std::string& version, const std::vector<std::string>& words) {
+    return unknown_flags(*engine_flags(*knowledge, engine, version), {{"extra_flags", words}});
+  };
+  EXPECT_TRUE(wrong("0.5.9", {"--cuda-graph-max-bs", "8", "--tp", "2"}).empty());
+  const auto newer = wrong("0.5.9", {"--cuda-graph-max-bs-decode", "8"});
+  ASSERT_EQ(newer.size(), 1U);
+  EXPECT_NE(newer[0].message.find("SGLang 0.5.9 has no flag --cuda-graph-max-bs-decode (versions >=0.5.15 have it)"),
+            std::string::npos)
+      << newer[0].message;
+  EXPECT_NE(newer[0].hint.find("--cuda-graph-max-bs"), std::string::npos);
+  EXPECT_EQ(wrong("0.5.23", {"--cuda-graph-max-bs=8"}).size(), 1U);
+}
+
 TEST_F(ServerTest, WhateverMakesADifferenceMakesAnotherRelease) {
   const std::string same = release({}).digest;
   EXPECT_EQ(release({}).digest, same);
@@ -79,6 +205,7 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   answers.set("files", {0, "r\nu\n", ""});
   answers.set("active", {0, "active\n", ""});
   answers.set("model", {0, "there\n", ""});
+  answers.set("gpus", {0, "", ""});
   answers.set("port", {0, "LISTEN 0 5 127.0.0.1:8080 0.0.0.0:* users:((\"python3\",pid=77,fd=3))\n", ""});
   const DeployedServer found = read_deployed(answers);
   EXPECT_EQ(found.current, 3);
@@ -93,7 +220,7 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
 }
 
 TEST_F(ServerTest, EnvironmentsAreCompleteOrInstalledOrRefused) {
-  const InstallJob job{"llama.cpp", "0.7.0", kArchive, "bin/llama-server", ""};
+  const InstallJob job{"llama.cpp", "0.7.0", kArchive, "bin/llama-server", "", {}};
   Answers answers;
   answers.set("environment", {0, "", ""});
   const auto fresh = plan_environment(job, answers);
@@ -106,8 +233,8 @@ TEST_F(ServerTest, EnvironmentsAreCompleteOrInstalledOrRefused) {
 }
 
 TEST_F(ServerTest, WheelsArePinnedAndPythonIsChecked) {
-  const InstallJob job{"llama.cpp", "2026.10.11549", profile_.sources.at("2026.10.11549"), "bin/llama-server",
-                       "print()"};
+  const InstallJob job{"llama.cpp",        "2026.10.11549", profile_.sources.at("2026.10.11549"),
+                       "bin/llama-server", "print()",       {}};
   Answers answers;
   answers.set("environment", {0, "", ""});
   answers.set("python", {0, "3.11\nvenv\n", ""});
