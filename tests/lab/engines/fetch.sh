@@ -90,7 +90,7 @@ make_wheels() {
 torch_key() { hash_of "$here/hf.txt" "$here/requirements.txt" "$locks/vllm-0.32.0+cpu/x86_64-py3.11.txt"; }
 hf_key() { hash_of - <<<"$(torch_key) $(hash_of "$here/tiny_model.py" "$here/qa.jinja")"; }
 make_hf() {
-  local venv=$1.venv uv
+  local venv=$1/venv uv
   say "the model in Hugging Face form (torch for a while: 6 GB)"
   rm -rf "$venv"; /usr/bin/python3 -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
@@ -104,7 +104,7 @@ make_hf() {
   rm -rf "$venv"
 }
 make_libcuda() {
-  local root=$1.root
+  local root=$1/root
   say "libcuda1 from Debian's packages"
   rm -rf "$root"
   # shellcheck disable=SC2016 # $(SITE) is apt's

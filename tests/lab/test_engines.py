@@ -1,0 +1,133 @@
+"""Environments of engines made by uv, on a real node: whole or absent, to the letter of the lock, and gone without trace.
+
+The engine here is llama.cpp as a wheel, which is small; SGLang and vLLM are in test_python_engines.py.
+"""
+import hashlib
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from conftest import ROOT, Millwright
+
+NODE = "engines1"
+UV = yaml.safe_load((ROOT / "playbooks/knowledge/engines.yml").read_text())["engines"]["sglang"]["methods"]["uv"]["uv"]
+VERSION = "2026.10.11549"
+HOME = f"/opt/millwright/engines/llama.cpp-{VERSION}"
+
+
+@pytest.fixture(scope="module")
+def lab(make_lab):
+    return make_lab("engines", 1)
+
+
+@pytest.fixture(scope="module")
+def model(lab, fetched):
+    """The model's path on the node, readable by servers."""
+    lab.ssh(NODE, "groupadd -f --system millwright; mkdir -p /srv/models; cat >/srv/models/good.gguf; chmod 644 /srv/models/good.gguf",
+            stdin=open(fetched["models"]["good"]["path"], "rb"))
+    return "/srv/models/good.gguf"
+
+
+@pytest.fixture
+def lock(tmp_path, fetched):
+    """A lock of one package, as playbooks/knowledge/locks/regenerate writes them."""
+    wheel = fetched["wheels"][VERSION]
+    path = tmp_path / "lock.txt"
+    path.write_text(f"# xllamacpp=={VERSION}, for Python 3.11 on x86_64.\n# download_mib: 34\n# glibc: 2.28\n"
+                    f"xllamacpp=={VERSION} --hash=sha256:{wheel['sha256']}\n")
+    return path
+
+
+@pytest.fixture
+def server(write, model, lock):
+    """server(**more of the source) -> a playbook that serves the model with the engine from that source."""
+    def make(**source):
+        return write({"id": "server", "uses": "server", "with": {
+            "name": "llm", "engine": "llama.cpp", "version": VERSION, "model": model, "context": 2048, "port": 8080,
+            "sources": {VERSION: {"method": "uv", "lock": str(lock), "launcher": "llama.cpp-xllamacpp.py",
+                                  "apt": ["libgomp1"], "uv": UV, **source}}}, "on_failure": [{"do": "rollback"}]})
+    return make
+
+
+def traces(lab):
+    """What an installation leaves on a node."""
+    return lab.ssh(NODE, "ls -A /opt/millwright /var/lib/millwright/servers /etc/systemd/system/millwright-* "
+                         "/var/lib/millwright/cache 2>/dev/null; getent passwd mw-llm; pgrep -u mw-llm; ss -ltnH 'sport = :8080'; "
+                         "dpkg -l libgomp1 python3-venv 2>/dev/null | grep ^ii; true").stdout
+
+
+def test_a_byte_changed_in_a_download_is_refused_by_name(lab, millwright, server, lock):
+    before = traces(lab)
+    lock.write_text(lock.read_text().replace("sha256:", "sha256:0", 1)[:-2] + "\n")
+    run = millwright.apply(server()).expect(3)
+    assert "xllamacpp" in run.out and "hash" in run.out.lower()
+    assert traces(lab) == before
+
+
+def test_a_full_disk_leaves_nothing(lab, millwright, server):
+    before = traces(lab)
+    lab.ssh(NODE, "mkdir -p /opt/millwright; mount -t tmpfs -o size=90m tmpfs /opt/millwright")
+    try:
+        run = millwright.apply(server()).expect(3)
+        assert "No space left" in run.out
+        assert lab.ssh(NODE, "find /opt/millwright -type f | wc -l").stdout.strip() == "0"
+    finally:
+        lab.ssh(NODE, "umount /opt/millwright; rmdir /opt/millwright")
+    assert traces(lab) == before
+
+
+def test_too_little_space_is_said_before_anything_is_done(lab, millwright, server, lock):
+    lock.write_text(lock.read_text().replace("download_mib: 34", "download_mib: 34000000"))
+    run = millwright.apply(server()).expect(3)
+    assert "needs at least" in run.out and "free some space" in run.out
+    assert run.of("action_started") == []
+
+
+def test_no_lock_for_the_nodes_python(lab, millwright, server, lock):
+    lock.write_text(lock.read_text().replace("Python 3.11", "Python 3.7"))
+    run = millwright.apply(server()).expect(3)
+    assert "runs on Python 3.7; the node has 3.11" in run.out
+
+
+def test_served_from_it_then_nothing_to_do_then_gone_without_a_trace(lab, millwright, server, lock):
+    before = traces(lab)
+    first = millwright.apply(server(), timeout=900).expect(0)
+    marker = lab.ssh(NODE, f"cat {HOME}/.millwright-environment; stat -c %Y {HOME}").stdout
+    assert marker.startswith("uv sha256:")
+    assert lab.ssh(NODE, f"cat {HOME}/lock.txt").stdout == lock.read_text()
+    # Of the environment's files those of packages are links to the cache: they take disk once.
+    assert int(lab.ssh(NODE, f"stat -c %h {HOME}/lib/python3.11/site-packages/xllamacpp/*.so | head -n 1").stdout) == 2
+    again = millwright.apply(server()).expect(0)
+    assert again.of("action_started") == []
+    assert lab.ssh(NODE, f"cat {HOME}/.millwright-environment; stat -c %Y {HOME}").stdout == marker
+    millwright.run("rollback", "-y", first.events[0]["run"], timeout=300).expect(0)
+    assert traces(lab) == before
+
+
+def test_killed_in_the_middle_and_applied_again(lab, millwright, server):
+    before = traces(lab)
+    process = millwright.start("apply", server(), "-i", millwright.inventory)
+    lab.ssh(NODE, f"until [ -e {HOME}.partial ]; do sleep 0.1; done")
+    process.kill()
+    process.wait()
+    lab.ssh(NODE, f"[ ! -e {HOME} ] || [ -s {HOME}/.millwright-environment ]")
+    millwright.run("resume", "--json", timeout=900).expect(0)
+    assert lab.ssh(NODE, f"cat {HOME}/.millwright-environment").stdout.startswith("uv sha256:")
+    millwright.run("rollback", "-y", timeout=300).expect(0)
+    assert traces(lab) == before
+
+
+def test_without_network_from_a_wheelhouse(lab, millwright, server, fetched, tmp_path):
+    house = tmp_path / "wheels"
+    house.mkdir()
+    shutil.copy(fetched["wheels"][VERSION]["path"], house)
+    subprocess.run(["/usr/bin/python3", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", house, f"uv=={UV['version']}"],
+                   check=True)
+    assert hashlib.sha256(next(house.glob("uv-*")).read_bytes()).hexdigest() in UV["sha256"]
+    lab.ssh(NODE, "apt-get install -qqy python3-venv libgomp1 >/dev/null; ip route save default >/tmp/route; ip route del default")
+    try:
+        run = millwright.apply(server(wheelhouse=str(house)), timeout=900).expect(0)
+        millwright.run("rollback", "-y", run.events[0]["run"], timeout=300).expect(0)
+    finally:
+        lab.ssh(NODE, "ip route restore </tmp/route; apt-get purge -qqy python3-venv libgomp1 >/dev/null; apt-get autopurge -qqy >/dev/null")
