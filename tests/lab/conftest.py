@@ -21,7 +21,7 @@ def pytest_configure(config):
 
 def run(*words, timeout=600, check=True, **more):
     """Runs a command of this machine; its output is in the failure's text."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, **more)
+    done = subprocess.run([str(word) for word in words], capture_output=True, timeout=timeout, **{"text": True, **more})
     if check and done.returncode != 0:
         pytest.fail(f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
@@ -162,6 +162,12 @@ def wait_until(condition, seconds, what):
 def fetched():
     """The manifest of tests/lab/engines/fetch.sh."""
     return json.loads(run(HERE / "engines/fetch.sh", timeout=1200).stdout)
+
+
+@pytest.fixture(scope="session")
+def fetched_hf():
+    """The model in Hugging Face form, and libcuda: for SGLang and vLLM."""
+    return json.loads(run(HERE / "engines/fetch.sh", "hf", "libcuda", timeout=3600).stdout)
 
 
 INIT = "#!/bin/sh\ntrap 'exit 0' 30 37 15\nwhile :; do sleep 1 & wait $!; done\n"
