@@ -1,0 +1,202 @@
+#include "steps/server/memory_planner.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "orchestrator/base/text.hpp"
+#include "steps/server/model_headers.hpp"
+
+namespace millwright {
+
+namespace {
+
+// Classes that mean: the memory of the GPU (or the part of the host's that stands in for it) was shared out wrongly.
+constexpr std::array kMemoryClasses = {"memory_pool_too_small", "gpu_out_of_memory", "out_of_memory",
+                                       "context_too_long"};
+
+// Flags that are what the user came for: a plan that lowers one is offered, never taken.
+constexpr std::array kWanted = {"context-length", "max-model-len", "ctx-size"};
+
+std::string words_of(const planner::FlagChoice& change) {
+  return "--" + change.name + (change.value == "true" ? "" : " " + change.value);
+}
+
+std::string words_of(const planner::LadderStep& step) {
+  std::vector<std::string> out;
+  for (const planner::FlagChoice& change : step.changes) out.push_back(words_of(change));
+  return join(out, " and ");
+}
+
+std::string all_words(const std::vector<planner::LadderStep>& steps) {
+  std::vector<std::string> out;
+  for (const planner::LadderStep& step : steps) out.push_back(words_of(step));
+  return out.empty() ? "a smaller quantisation, or more GPUs" : "one of: " + join(out, "; ");
+}
+
+bool is_switch_value(const std::vector<std::string>& words, std::size_t next) {
+  if (next >= words.size()) return true;
+  const std::string& word = words[next];
+  const bool number = word.size() > 1 && word[0] == '-' && (word[1] >= '0' && word[1] <= '9');
+  return starts_with(word, "-") && !number;
+}
+
+// The first step that leaves alone what the user came for.
+const planner::LadderStep* acceptable(const std::vector<planner::LadderStep>& steps, const planner::GivenFlags& flags) {
+  for (const planner::LadderStep& step : steps) {
+    const bool lowers = std::any_of(step.changes.begin(), step.changes.end(), [&](const planner::FlagChoice& change) {
+      return std::find(kWanted.begin(), kWanted.end(), change.name) != kWanted.end() && flags.set.has(change.name);
+    });
+    if (!lowers) return &step;
+  }
+  return nullptr;
+}
+
+MemoryDecision decision_of(const planner::LadderStep& step) {
+  MemoryDecision out;
+  out.changes = step.changes;
+  out.sentence = words_of(step);
+  if (!step.changes.empty()) out.sentence += " (" + step.changes.front().reason + ")";
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> settings_of(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!starts_with(words[i], "-") || words[i].size() < 2) continue;
+    const std::string name = words[i].substr(words[i].find_first_not_of('-'));
+    if (name.find('=') != std::string::npos) {
+      out.push_back(name);
+    } else if (is_switch_value(words, i + 1)) {
+      out.push_back(name + "=true");
+    } else {
+      out.push_back(name + "=" + words[++i]);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> apply_changes(const std::vector<std::string>& extra_flags,
+                                       const std::vector<planner::FlagChoice>& changes,
+                                       const planner::FlagTable& table) {
+  const auto changed = [&](const std::string& word) {
+    const std::string name = table.find(word.substr(0, word.find('='))).name;
+    return std::any_of(changes.begin(), changes.end(), [&](const planner::FlagChoice& change) {
+      return !name.empty() && table.find(change.name).name == name;
+    });
+  };
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < extra_flags.size(); ++i) {
+    const std::string& word = extra_flags[i];
+    if (!starts_with(word, "--") || !changed(word)) {
+      out.push_back(word);
+      continue;
+    }
+    if (word.find('=') == std::string::npos && !is_switch_value(extra_flags, i + 1)) ++i;
+  }
+  for (const planner::FlagChoice& change : changes) {
+    out.push_back("--" + change.name);
+    if (change.value != "true") out.push_back(change.value);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<MemoryPlanner>> MemoryPlanner::make(const Knowledge& knowledge, StepContext& context,
+                                                           const ServerSpec& spec) {
+  auto facts = planner::engine_facts(knowledge, spec.engine, spec.version);
+  if (!facts) return fail(wrap(facts.error(), "memory: auto"));
+  auto table = planner::FlagTable::load(knowledge, facts->engine(), facts->version());
+  if (!table) return fail(wrap(table.error(), "memory: auto"));
+  auto model = model_on_node(context, spec.model);
+  if (!model) return fail(wrap(model.error(), "memory: auto"));
+  std::vector<planner::Gpu> gpus;
+  const bool on_cpu = spec.device == "cpu";
+  if (on_cpu) {
+    planner::Gpu host;
+    host.title = "the host's memory";
+    host.total_gib = 1;  // what a log measures takes the place of it
+    gpus.push_back(host);
+  } else {
+    NodeCommand command;
+    command.script = planner::gpu_question();
+    auto answer = context.node().run(command);
+    if (!answer) return fail(answer.error());
+    auto found = planner::parse_gpu_answer(knowledge, answer->out);
+    if (!found) return fail(wrap(found.error(), "memory: auto"));
+    gpus = std::move(*found);
+  }
+  return std::make_unique<MemoryPlanner>(knowledge, std::move(*model), std::move(*facts), std::move(*table),
+                                         std::move(gpus), on_cpu);
+}
+
+MemoryPlanner::MemoryPlanner(const Knowledge& knowledge, planner::Model model, planner::EngineFacts facts,
+                             planner::FlagTable table, std::vector<planner::Gpu> gpus, bool on_cpu)
+    : knowledge_(knowledge),
+      model_(std::move(model)),
+      facts_(std::move(facts)),
+      table_(std::move(table)),
+      gpus_(std::move(gpus)),
+      on_cpu_(on_cpu) {}
+
+bool MemoryPlanner::is_about_memory(const std::string& symptom_class) {
+  return std::find(kMemoryClasses.begin(), kMemoryClasses.end(), symptom_class) != kMemoryClasses.end();
+}
+
+planner::Query MemoryPlanner::query_of(const std::vector<std::string>& words, planner::GivenFlags& flags) const {
+  if (auto read = planner::read_flags(table_, facts_, settings_of(words))) flags = std::move(*read);
+  // What the planner does not know of was checked before and is no matter of memory.
+  flags.invalid.clear();
+  return planner::Query{model_, facts_, gpus_, flags.set, {}, {}, {}};
+}
+
+Result<MemoryDecision> MemoryPlanner::before(const std::vector<std::string>& words) const {
+  if (on_cpu_) return MemoryDecision{};
+  planner::GivenFlags flags;
+  const planner::Query query = query_of(words, flags);
+  const planner::Plan plan = planner::make_plan(knowledge_, query, flags, table_);
+  if (!plan.invalid.empty()) {
+    return fail(make_error(ErrorKind::refused, plan.sentence).with_hint(plan.invalid.front().hint));
+  }
+  if (plan.likely.starts()) {
+    MemoryDecision out;
+    out.sentence = plan.sentence;
+    if (plan.layout.tp > 1 && !query.set.has("tensor-parallel-size")) {
+      for (const planner::FlagChoice& flag : plan.flags) {
+        if (table_.find(flag.name).name == "tensor-parallel-size") out.changes.push_back(flag);
+      }
+    }
+    return out;
+  }
+  if (const planner::LadderStep* step = acceptable(plan.ladder, flags)) return decision_of(*step);
+  return fail(make_error(ErrorKind::refused, plan.sentence)
+                  .with_class("memory_pool_too_small")
+                  .with_hint("give " + all_words(plan.ladder)));
+}
+
+Result<MemoryDecision> MemoryPlanner::after(const std::vector<std::string>& words, const std::string& log) {
+  auto reading = planner::read_log(knowledge_, log, facts_.engine());
+  if (!reading) return fail(reading.error());
+  if (!reading->failure || !planner::is_about_memory(*reading->failure)) {
+    return fail(ErrorKind::failed_test, "the log says nothing about memory that a flag would share out");
+  }
+  planner::GivenFlags flags;
+  planner::Query query = query_of(words, flags);
+  const planner::GivenFlags asked = flags;
+  planner::add_logged_flags(*reading, table_, flags);
+  query.set = flags.set;
+  const planner::Replan next = planner::replan(knowledge_, query, flags, table_, *reading, earlier_);
+  const std::string symptom_class = reading->failure->symptom_class;
+  earlier_.push_back(std::move(*reading));
+  const planner::LadderStep* step = next.opposite ? nullptr : acceptable(next.next, asked);
+  if (step == nullptr) {
+    return fail(make_error(ErrorKind::failed_test, next.verdict)
+                    .with_class(symptom_class)
+                    .with_hint("give " + all_words(next.next)));
+  }
+  MemoryDecision out = decision_of(*step);
+  out.arithmetic = next.arithmetic;
+  return out;
+}
+
+}  // namespace millwright

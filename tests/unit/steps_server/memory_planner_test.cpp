@@ -1,0 +1,154 @@
+#include "steps/server/memory_planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "steps/server/model_headers.hpp"
+#include "tests/unit/planner/planner_test_data.hpp"
+#include "tests/unit/steps_core/real_shell.hpp"
+
+namespace millwright {
+namespace {
+
+using planner::shipped;
+using Words = std::vector<std::string>;
+
+MemoryPlanner planner_for(const std::string& model, const std::string& engine, const std::string& version,
+                          const std::string& gpus, bool on_cpu = false) {
+  const planner::Asked asked = planner::asked(model, engine, version, gpus);
+  return {shipped(), asked.query.model, asked.query.facts, asked.table, asked.query.gpus, on_cpu};
+}
+
+planner::FlagTable table_of(const std::string& engine, const std::string& version) {
+  return *planner::FlagTable::load(shipped(), engine, *Version::parse(version));
+}
+
+std::string log_text(const std::string& name) {
+  std::ifstream in(std::string(TEST_DATA) + "/planner/logs/" + name, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << name;
+  return text.str();
+}
+
+TEST(MemoryFlags, of_a_command_line) {
+  EXPECT_EQ(
+      settings_of({"/srv/model", "--tp", "2", "--enable-x", "--f=0.5", "--disable-y", "--bias", "-1", "-np", "4"}),
+      (Words{"tp=2", "enable-x=true", "f=0.5", "disable-y=true", "bias=-1", "np=4"}));
+  EXPECT_TRUE(settings_of({"model", "-", ""}).empty());
+}
+
+TEST(MemoryFlags, a_change_takes_the_place_of_every_spelling) {
+  const planner::FlagTable table = table_of("sglang", "0.5.9");
+  const std::vector<planner::FlagChoice> change = {{"mem-fraction-static", "0.8", "why"}};
+  const Words wanted = {"--log-level", "info", "--mem-fraction-static", "0.8"};
+  EXPECT_EQ(apply_changes({"--mem-fraction-static", "0.9", "--log-level", "info"}, change, table), wanted);
+  EXPECT_EQ(apply_changes({"--log-level", "info", "--mem-fraction-static=0.9"}, change, table), wanted);
+  EXPECT_EQ(apply_changes({"--log-level", "info", "--mem-frac", "0.9"}, change, table), wanted) << "argparse's prefix";
+  EXPECT_EQ(apply_changes({}, {{"disable-cuda-graph", "true", ""}}, table), Words{"--disable-cuda-graph"});
+  EXPECT_EQ(apply_changes({"--disable-cuda-graph", "--log-level", "info"}, {{"disable-cuda-graph", "true", ""}}, table),
+            (Words{"--log-level", "info", "--disable-cuda-graph"}));
+}
+
+TEST(MemoryPlanner, the_founding_story_is_changed_before_it_starts) {
+  const MemoryPlanner planner = planner_for("Qwen3.6-27B", "sglang", "0.5.9", "2xA6000");
+  const Words story = {"--tensor-parallel-size",  "2",     "--max-running-requests",         "48",
+                       "--mem-fraction-static",   "0.85",  "--mamba-full-memory-ratio",      "0.9",
+                       "--speculative-algorithm", "NEXTN", "--speculative-num-draft-tokens", "4"};
+  const auto decision = planner.before(story);
+  ASSERT_TRUE(decision.has_value()) << render(decision.error());
+  ASSERT_FALSE(decision->changes.empty());
+  EXPECT_LE(decision->changes.size(), 2u);
+  // Launched with them, it needs no change any more.
+  Words next = apply_changes(story, decision->changes, table_of("sglang", "0.5.9"));
+  EXPECT_TRUE(planner.before(next)->changes.empty()) << planner.before(next)->sentence;
+}
+
+TEST(MemoryPlanner, gives_tensor_parallelism_where_nobody_did) {
+  const auto decision = planner_for("Qwen3.6-27B", "vllm", "0.32.0", "2xA6000").before({"--max-model-len", "8192"});
+  ASSERT_TRUE(decision.has_value()) << render(decision.error());
+  ASSERT_EQ(decision->changes.size(), 1u);
+  EXPECT_EQ(decision->changes.front().name, "tensor-parallel-size");
+  EXPECT_EQ(decision->changes.front().value, "2");
+}
+
+TEST(MemoryPlanner, what_cannot_fit_is_refused_before_anything_starts) {
+  const auto decision = planner_for("Qwen3.6-27B", "sglang", "0.5.9", "rtx-3090").before({});
+  ASSERT_FALSE(decision.has_value());
+  EXPECT_EQ(decision.error().kind, ErrorKind::refused);
+  EXPECT_NE(decision.error().message.find("GiB more per GPU"), std::string::npos) << decision.error().message;
+}
+
+TEST(MemoryPlanner, a_real_start_with_too_little_is_planned_anew) {
+  MemoryPlanner planner = planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB", true);
+  const Words words = {"--model-path", "/srv/model", "--context-length", "2048", "--mem-fraction-static", "0.005"};
+  EXPECT_TRUE(planner.before(words)->changes.empty()) << "nothing is predicted on a processor";
+  const auto decision = planner.after(words, log_text("sglang-0.5.9-cpu-not-enough-memory.log"));
+  ASSERT_TRUE(decision.has_value()) << render(decision.error());
+  ASSERT_EQ(decision->changes.size(), 1u);
+  EXPECT_EQ(decision->changes.front().name, "mem-fraction-static");
+  EXPECT_GT(std::stod(decision->changes.front().value), 1 - 18.68 / 18.78);
+  EXPECT_FALSE(decision->arithmetic.empty());
+}
+
+TEST(MemoryPlanner, opposite_errors_end_it_with_what_would_help) {
+  MemoryPlanner planner = planner_for("Qwen3-14B", "sglang", "0.5.6", "L40S");
+  EXPECT_TRUE(planner.after({}, log_text("composed-sglang-0.4.3-l40s-084.log")).has_value());
+  const auto end = planner.after({}, log_text("composed-sglang-0.4.3-l40s-085.log"));
+  ASSERT_FALSE(end.has_value());
+  EXPECT_NE(end.error().message.find("does not fit: it needs"), std::string::npos);
+  EXPECT_FALSE(end.error().hint.empty());
+}
+
+TEST(MemoryPlanner, a_flag_that_is_unknown_is_no_matter_of_memory) {
+  MemoryPlanner planner = planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB");
+  EXPECT_FALSE(planner.after({}, log_text("sglang-0.5.9-unknown-flag.log")).has_value());
+}
+
+TEST(MemoryPlanner, the_context_that_was_asked_for_is_not_lowered) {
+  MemoryPlanner planner = planner_for("Qwen3-Coder-30B-A3B", "vllm", "0.15.2", "H100");
+  const std::string log =
+      "INFO [utils.py] non-default args: {'max_model_len': 262144, 'model': 'Qwen/Qwen3-Coder-30B-A3B'}\nModel loading "
+      "took 56.90 GiB\nValueError: To serve at least one request with the model's max seq len (262144), (24.00 GiB KV "
+      "cache is needed, which is larger than the available KV cache memory (3.18 GiB).";
+  const auto asked = planner.after({"--max-model-len", "262144"}, log);
+  if (asked) {
+    for (const planner::FlagChoice& change : asked->changes) EXPECT_NE(change.name, "max-model-len");
+  } else {
+    EXPECT_NE(asked.error().hint.find("--max-model-len"), std::string::npos) << asked.error().hint;
+  }
+}
+
+TEST(ModelHeaders, on_a_node_are_read_as_if_the_model_were_here) {
+  const planner::Folder folder;
+  const Value config = {{"architectures", {"LlamaForCausalLM"}},
+                        {"model_type", "llama"},
+                        {"hidden_size", 64},
+                        {"num_attention_heads", 4},
+                        {"num_key_value_heads", 2},
+                        {"num_hidden_layers", 2},
+                        {"intermediate_size", 128},
+                        {"vocab_size", 256},
+                        {"torch_dtype", "bfloat16"}};
+  folder.write("config.json", config.dump());
+  const Value header = {
+      {"model.embed_tokens.weight", {{"dtype", "BF16"}, {"shape", {256, 64}}, {"data_offsets", {0, 32768}}}}};
+  folder.write("model.safetensors", planner::safetensors(header));
+  std::filesystem::resize_file(folder.path("model.safetensors"), 8 + header.dump().size() + 32768);
+  const testing_tools::RealShell shell;
+  const Answer answer = shell.run(model_headers_script(folder.path()), "-eu");
+  ASSERT_EQ(answer.exit_code, 0) << answer.err;
+  const auto there = read_model_headers(answer.out);
+  ASSERT_TRUE(there.has_value()) << render(there.error());
+  const auto here = planner::read_model(folder.path(), false);
+  ASSERT_TRUE(here.has_value());
+  EXPECT_EQ(there->shape.hidden, here->shape.hidden);
+  EXPECT_EQ(there->weight_source, here->weight_source);
+  EXPECT_FALSE(read_model_headers("file ../x 3\nAAAA\n").has_value());
+  EXPECT_FALSE(read_model_headers("").has_value()) << "no config.json";
+}
+
+}  // namespace
+}  // namespace millwright
