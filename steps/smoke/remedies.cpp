@@ -83,6 +83,25 @@ std::optional<Value> with_flags(std::vector<std::string> now, const std::vector<
   return flags;
 }
 
+bool is_given(const Value& inputs, const std::string& key) {
+  return inputs.is_object() && inputs.contains(key) && !inputs.at(key).is_null() && inputs.at(key) != "";
+}
+
+// Whether a change leaves a step's inputs as they are; "" means not given.
+bool changes_nothing(const Value& set, const Value& inputs) {
+  for (const auto& [key, value] : set.items()) {
+    const bool same = value == "" ? !is_given(inputs, key) : is_given(inputs, key) && inputs.at(key) == value;
+    if (!same) return false;
+  }
+  return true;
+}
+
+// "0.32.0+cpu" is another build of 0.32.0, not a later version: builds are not exchanged for each other.
+std::string build_of(const std::string& version) {
+  const std::size_t plus = version.find('+');
+  return plus == std::string::npos ? "" : version.substr(plus);
+}
+
 Error bad_row(const std::string& what) {
   return make_error(ErrorKind::invalid, "knowledge file remedies.yml: " + what);
 }
@@ -98,6 +117,7 @@ Result<std::unique_ptr<LadderAdvisor>> LadderAdvisor::from(const Knowledge& know
               given.at("kind"),
               given.value("engine", ""),
               given.value("versions", ""),
+              given.value("device", ""),
               strings_of(given, "flags"),
               given.value("set", Value::object()),
               given.value("degrades", false)};
@@ -172,7 +192,7 @@ std::optional<Remedy> LadderAdvisor::change_version(const Row& row, const Remedy
   std::optional<Candidate> best;
   for (const std::string& offered : versions_on_offer(query)) {
     const auto version = Version::parse(offered);
-    if (!version || tried.count(offered) > 0) continue;
+    if (!version || tried.count(offered) > 0 || build_of(offered) != build_of(current)) continue;
     if (upwards ? *version <= *now : *version >= *now) continue;
     const bool known = contains(known_good, offered);
     const bool nearer = best && (upwards ? *version < best->version : *version > best->version);
@@ -188,6 +208,7 @@ std::optional<Remedy> LadderAdvisor::change_version(const Row& row, const Remedy
 std::optional<Remedy> LadderAdvisor::apply(const Row& row, const RemedyQuery& query) const {
   const std::string engine = text_of(query.step_inputs, "engine");
   if (!row.engine.empty() && row.engine != engine) return std::nullopt;
+  if (row.device == "cuda" && text_of(query.step_inputs, "device") == "cpu") return std::nullopt;
   if (!row.versions.empty()) {
     const auto version = Version::parse(current_version(query));
     if (!version || !version_matches(*version, row.versions).value_or(false)) return std::nullopt;
@@ -205,7 +226,7 @@ std::optional<Remedy> LadderAdvisor::apply(const Row& row, const RemedyQuery& qu
       remedy->title = row.title;
       remedy->set = {{"extra_flags", *flags}};
     }
-  } else if (row.kind == "set") {
+  } else if (row.kind == "set" && !changes_nothing(row.set, query.step_inputs)) {
     remedy = Remedy{};
     remedy->title = row.title;
     remedy->set = row.set;

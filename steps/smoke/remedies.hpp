@@ -26,7 +26,7 @@ class LadderAdvisor final : public RemedyAdvisor {
 
  private:
   struct Row {
-    std::string id, title, kind, engine, versions;
+    std::string id, title, kind, engine, versions, device;
     std::vector<std::string> flags;
     Value set;
     bool degrades = false;

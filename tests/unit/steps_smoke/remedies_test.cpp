@@ -123,6 +123,41 @@ TEST(LadderAdvisor, ShippedLaddersNameKnownClassesAndAnOldLlamaCppIsUpgraded) {
   EXPECT_EQ(remedy->title, "llama.cpp 0.1.10 -> 0.7.0");
 }
 
+TEST(LadderAdvisor, AReasoningParserThatIsWrongForTheModelGoesFirst) {
+  const Value inputs = {{"engine", "sglang"}, {"version", "0.5.11"}, {"reasoning_parser", "qwen3"}};
+  const auto remedy = shipped_advisor().next({"answer_in_reasoning", inputs, Value::object(), {}});
+  ASSERT_TRUE(remedy.has_value());
+  EXPECT_EQ(remedy->set, (Value{{"reasoning_parser", ""}}));
+  EXPECT_FALSE(remedy->degrades);
+  // Given as a flag it is taken out there; not given at all, a version is next.
+  const Value flags = {
+      {"engine", "vllm"}, {"version", "0.32.0"}, {"extra_flags", {"--reasoning-parser", "qwen3", "-x"}}};
+  EXPECT_EQ(shipped_advisor().next({"answer_in_reasoning", flags, Value::object(), {}})->set,
+            (Value{{"extra_flags", {"-x"}}}));
+  const Value none = {{"engine", "sglang"}, {"version", "0.5.11"}, {"reasoning_parser", nullptr}};
+  EXPECT_EQ(shipped_advisor().next({"answer_in_reasoning", none, Value::object(), {}})->set,
+            (Value{{"version", "0.5.23"}}));
+}
+
+TEST(LadderAdvisor, NullAnswersOfAnOldSglangAreCuredByTheNextVersion) {
+  const Value inputs = {{"engine", "sglang"}, {"version", "0.5.9"}, {"reasoning_parser", "qwen3"}, {"device", "cpu"}};
+  const auto remedy = shipped_advisor().next({"immediate_eos_null", inputs, Value::object(), {}});
+  ASSERT_TRUE(remedy.has_value());
+  EXPECT_EQ(remedy->set, (Value{{"version", "0.5.11"}}));
+}
+
+TEST(LadderAdvisor, BuildsForTheProcessorAndTheGpuAreNotExchanged) {
+  EXPECT_FALSE(
+      shipped_advisor().next({"hang", {{"engine", "vllm"}, {"version", "0.32.0"}}, Value::object(), {}}).has_value());
+}
+
+TEST(LadderAdvisor, WhatNeedsAGpuIsNotTriedOnTheProcessor) {
+  Value inputs = {{"engine", "sglang"}, {"version", "0.5.11"}, {"device", "cuda"}};
+  EXPECT_EQ(shipped_advisor().next({"cuda_graph_corruption", inputs, Value::object(), {}})->id, "sglang-graphs-off");
+  inputs["device"] = "cpu";
+  EXPECT_EQ(shipped_advisor().next({"cuda_graph_corruption", inputs, Value::object(), {}})->id, "newer-version");
+}
+
 TEST(LadderAdvisor, WrongDataIsRefused) {
   std::map<std::string, Value, std::less<>> files;
   files["classes"] = {{"classes", Value::object()}};
