@@ -73,14 +73,15 @@ for a in $F; do
   done
 done
 # Reading an override waits for the lock of the device, which an unbind that does not end keeps.
-(
-  for a in $F; do
+readers=
+for a in $F; do
+  (
     rd "$P/$a/driver_override"
-    printf '%s %s\n' "$a" "$v"
-  done >"$T/override" 2>/dev/null
-  : >"$T/override.done"
-) </dev/null >/dev/null 2>&1 &
-reader=$!
+    printf '%s\n' "$v" >"$T/part.$a"
+    mv "$T/part.$a" "$T/override.$a"
+  ) </dev/null >/dev/null 2>&1 &
+  readers="$readers $!"
+done
 )sh";
 
 constexpr std::string_view kFunctions = R"sh(nodes=
@@ -97,10 +98,13 @@ device_nodes() {
     done <"${u%/dev}/uevent"
   done
 }
-wait_for "$T/override.done" 30 || {
-  rec locked
-  kill "$reader" 2>/dev/null || :
-}
+left=30
+for a in $F; do
+  wait_for "$T/override.$a" "$left" && continue
+  [ "$left" = 0 ] || rec locked
+  left=0
+done
+[ "$left" != 0 ] || for a in $readers; do kill "$a" 2>/dev/null || :; done
 one_function() {
   d=$P/$1
   set -- "$1"
@@ -110,8 +114,8 @@ one_function() {
   done
   link "$d/driver"
   set -- "$@" "$v"
-  v=?
-  while read -r w o; do [ "$w" != "$1" ] || v=$o; done <"$T/override"
+  v='?'
+  [ ! -e "$T/override.$1" ] || rd "$T/override.$1"
   set -- "$@" "$v"
   link "$d/iommu_group"
   set -- "$@" "$v"
@@ -199,6 +203,7 @@ if [ -d "$E" ]; then
 else
   rec host efi no
 fi
+[ ! -e "$R/run/reboot-required" ] || rec host reboot_required yes
 [ ! -e "$R/etc/kernel/proxmox-boot-uuids" ] || rec host proxmox_boot yes
 for f in proxmox-boot-pin next-boot-pin; do
   [ ! -r "$R/etc/kernel/$f" ] || {
@@ -251,11 +256,10 @@ whole "$R/etc/udev/rules.d"/*.rules "$R/etc/systemd/system"/*.service
 whole "$R/etc/initramfs-tools/scripts"/*/* "$R/etc/initramfs-tools/hooks"/*
 for i in "$R/boot"/initrd.img-*; do
   [ -f "$i" ] || continue
-  newer=-
-  for f in "$R/etc/modprobe.d" "$R/etc/modprobe.d"/*.conf "$R/etc/initramfs-tools/modules" "$R/etc/initramfs-tools/hooks"/*; do
-    [ ! -e "$f" ] || [ ! "$f" -nt "$i" ] || newer=${f#"$R"}
-  done
-  rec initrd "${i##*/initrd.img-}" "$newer"
+  newer=$(find "$R/etc/modprobe.d" "$R/etc/initramfs-tools/modules" "$R/etc/initramfs-tools/hooks" -newer "$i" \
+    2>/dev/null | sort | head -n 1) || :
+  newer=${newer#"$R"}
+  rec initrd "${i##*/initrd.img-}" "${newer:--}"
 done
 for w in update-initramfs update-grub proxmox-boot-tool dracut driverctl; do
   if [ -x "$R/usr/sbin/$w" ] || [ -x "$R/sbin/$w" ] || [ -x "$R/usr/bin/$w" ]; then rec tool "$w"; fi

@@ -103,6 +103,7 @@ struct HostFacts {
   std::string hostname, kernel, command_line, os_id, os_version, os_codename;
   bool root = false;  // asked as root: without it holders of others cannot be seen
   bool efi = false;
+  bool reboot_required = false;  // /run/reboot-required is there
   std::optional<bool> secure_boot;
   std::string loader;  // "grub", "systemd-boot", "proxmox-boot-tool", or empty
   std::string loader_info;

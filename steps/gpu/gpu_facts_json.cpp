@@ -63,6 +63,7 @@ Value host_json(const HostFacts& host) {
           {"kernels", host.kernels},
           {"command_line", host.command_line},
           {"efi", host.efi},
+          {"reboot_required", host.reboot_required},
           {"secure_boot", maybe(host.secure_boot)},
           {"boot_loader", maybe(host.loader)},
           {"next_kernel", maybe(host.next_kernel)},

@@ -109,6 +109,7 @@ void Parser::take_host(const std::string& key, const std::string& value) {
   if (key == "efi") host.efi = value == "yes";
   if (key == "secure_boot") host.secure_boot = flag(value);
   if (key == "proxmox_boot") hints_.proxmox = true;
+  if (key == "reboot_required") host.reboot_required = true;
 }
 
 void Parser::take_boot_file(const std::string& line) {

@@ -1,12 +1,14 @@
 #include "steps/gpu/register.hpp"
 
 #include "steps/contract/step.hpp"
+#include "steps/gpu/bind_step.hpp"
 #include "steps/gpu/facts_step.hpp"
 
 namespace millwright {
 
 void register_gpu_steps(StepRegistry& registry, const Knowledge& knowledge) {
   registry.add(std::make_unique<GpuFactsStep>(knowledge));
+  registry.add(std::make_unique<GpuBindStep>(knowledge));
 }
 
 }  // namespace millwright

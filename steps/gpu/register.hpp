@@ -1,4 +1,4 @@
-// The step kinds of this folder: gpu.facts.
+// The step kinds of this folder: gpu.facts, gpu.bind.
 #pragma once
 
 namespace millwright {

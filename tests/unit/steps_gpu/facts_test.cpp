@@ -113,7 +113,7 @@ TEST(GpuFactsQuestion, NamesWhoHoldsADevice) {
   EXPECT_EQ(text(904), "process 904 (cuda): /dev/nvidia1");
 }
 
-TEST(GpuFactsQuestion, TellsModulesDriverMinorAndUuid) {
+TEST(GpuFactsQuestion, L17TellsModulesDriverMinorAndUuid) {
   const HostTree tree;
   tree.add_a6000("0000:01:00", 17, "nvidia", "snd_hda_intel");
   tree.write("/sys/module/nvidia/refcnt", "43\n");
