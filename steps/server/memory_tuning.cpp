@@ -1,0 +1,160 @@
+#include "steps/server/memory_tuning.hpp"
+
+#include <algorithm>
+
+#include "orchestrator/base/shell.hpp"
+#include "orchestrator/base/text.hpp"
+#include "orchestrator/base/units.hpp"
+#include "steps/server/launch_command.hpp"
+
+namespace millwright {
+
+namespace {
+
+constexpr const char* kLearned = "/var/lib/millwright/learned";
+
+Value to_json(const std::vector<planner::FlagChoice>& flags) {
+  Value out = Value::array();
+  for (const planner::FlagChoice& flag : flags) {
+    out.push_back({{"name", flag.name}, {"value", flag.value}, {"reason", flag.reason}});
+  }
+  return out;
+}
+
+std::vector<planner::FlagChoice> from_json(const Value& flags) {
+  std::vector<planner::FlagChoice> out;
+  if (!flags.is_array()) return out;
+  for (const Value& flag : flags) {
+    if (!flag.is_object() || flag.value("name", "").empty()) continue;
+    out.push_back({flag.value("name", ""), flag.value("value", ""), flag.value("reason", "")});
+  }
+  return out;
+}
+
+std::string text_of(const std::vector<planner::FlagChoice>& flags) {
+  std::vector<std::string> out;
+  for (const planner::FlagChoice& flag : flags) {
+    out.push_back("--" + flag.name + (flag.value == "true" ? "" : " " + flag.value));
+  }
+  return join(out, " ");
+}
+
+}  // namespace
+
+std::vector<std::string> MemoryTuning::words() const { return command_words(spec_, profile_); }
+
+std::string MemoryTuning::learned_file() const {
+  const std::string model = spec_.model_sha256.empty() ? sha256_hex(spec_.model) : spec_.model_sha256;
+  return std::string(kLearned) + "/" + spec_.engine + "-" + spec_.version + "-" + model.substr(0, 16) + ".json";
+}
+
+void MemoryTuning::apply(const MemoryDecision& decision) {
+  const auto table = planner::FlagTable::load(knowledge_, spec_.engine, *Version::parse(spec_.version));
+  if (!table) return;  // `make` of the planner has loaded it before
+  spec_.extra_flags = apply_changes(spec_.extra_flags, decision.changes, *table);
+  for (const planner::FlagChoice& change : decision.changes) {
+    const auto same = std::find_if(flags_.begin(), flags_.end(), [&](const planner::FlagChoice& flag) {
+      return table->find(flag.name).name == table->find(change.name).name;
+    });
+    if (same == flags_.end()) {
+      flags_.push_back(change);
+    } else {
+      *same = change;
+    }
+  }
+}
+
+Result<void> MemoryTuning::begin(const std::string& asked, const DeployedServer& deployed) {
+  asked_ = asked;
+  const Value known = deployed.record.value("memory", Value::object());
+  if (known.is_object() && known.value("asked", "") == asked) {
+    apply({from_json(known.value("flags", Value::array())), "", {}});
+    return {};
+  }
+  return plan();
+}
+
+Result<void> MemoryTuning::plan() {
+  NodeCommand command;
+  command.script = "cat " + shell_quote(learned_file()) + " 2>/dev/null || :\n";
+  auto answer = context_.node().run(command);
+  if (!answer) return fail(answer.error());
+  const Value learned = Value::parse(answer->out, nullptr, false);
+  if (learned.is_object() && !learned.value("flags", Value::array()).empty()) {
+    apply({from_json(learned.at("flags")), "", {}});
+    context_.progress("memory: " + text_of(flags_) + ", learned from an earlier start here");
+    return {};
+  }
+  if (auto made = need_planner(); !made) return fail(made.error());
+  auto decision = planner_->before(words());
+  if (!decision) return fail(decision.error());
+  if (!decision->changes.empty()) {
+    apply(*decision);
+    context_.progress("memory: " + decision->sentence);
+  }
+  return {};
+}
+
+Result<void> MemoryTuning::need_planner() {
+  if (planner_) return {};
+  auto made = MemoryPlanner::make(knowledge_, context_, spec_);
+  if (!made) return fail(made.error());
+  planner_ = std::move(*made);
+  return {};
+}
+
+Result<bool> MemoryTuning::again(const Error& failure, const std::string& log) {
+  if (!MemoryPlanner::is_about_memory(failure.symptom_class)) return false;
+  if (static_cast<int>(attempts_.size()) + 1 >= kAttempts) return false;
+  if (auto made = need_planner(); !made) return fail(made.error());
+  auto decision = planner_->after(words(), log);
+  if (!decision) {
+    Error error = wrap(decision.error(), failure.message);
+    if (error.symptom_class.empty()) error.symptom_class = failure.symptom_class;
+    return fail(std::move(error));
+  }
+  apply(*decision);
+  learned_ = true;
+  attempts_.push_back(decision->sentence);
+  const std::string number = std::to_string(attempts_.size());
+  context_.keep("server-" + spec_.name + "-memory-" + number + ".txt",
+                failure.message + "\n" + join(decision->arithmetic, "\n") + "\nnext: " + decision->sentence + "\n");
+  context_.remember("memory_attempts", Value(attempts_));
+  context_.progress("planned anew from its log: " + decision->sentence);
+  return true;
+}
+
+Value MemoryTuning::record() const { return {{"asked", asked_}, {"flags", to_json(flags_)}}; }
+
+Result<void> MemoryTuning::keep_learned() {
+  if (!learned_) return {};
+  Action action;
+  const std::string file = shell_quote(learned_file());
+  action.title = "remember the memory flags of " + spec_.engine + " " + spec_.version + " for this model";
+  action.save = "[ ! -e " + file + " ] || cp -p " + file + " \"$MW_SAVE/learned\"\n";
+  FilePlacement placed;
+  placed.path = learned_file();
+  placed.content = std::make_shared<const std::string>(
+      Value{{"flags", to_json(flags_)}, {"from_run", context_.run_id()}, {"attempts", attempts_}}.dump(2) + "\n");
+  placed.mode = "0640";
+  placed.owner = "root";
+  placed.group = "root";
+  action.files.push_back(std::move(placed));
+  action.script = ":\n";
+  action.undo = "if [ -e \"$MW_SAVE/learned\" ]; then cp -p \"$MW_SAVE/learned\" " + file + "; else rm -f " + file +
+                "; rmdir " + kLearned + " 2>/dev/null || :; fi\n";
+  action.undo_title = "forget them";
+  action.marks.guard_self = true;
+  Action folder;
+  folder.title = std::string("make ") + kLearned;
+  folder.script = std::string("mkdir -p -m 0750 ") + kLearned + "\n";
+  folder.undo = std::string("rmdir ") + kLearned + " 2>/dev/null || :\n";
+  folder.undo_title = "remove it when empty";
+  folder.marks.guard_self = true;
+  for (const Action& each : {folder, action}) {
+    if (auto done = context_.act(each); !done) return fail(done.error());
+  }
+  return {};
+}
+
+}  // namespace millwright

@@ -1,0 +1,54 @@
+// `memory: auto` around the starts of one server step: which memory flags the first start gets, what the next one gets
+// after one that failed for want of memory, and what is remembered of it on the node.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "steps/server/memory_planner.hpp"
+#include "steps/server/release.hpp"
+
+namespace millwright {
+
+class MemoryTuning {
+ public:
+  // A first start and so many more.
+  static constexpr int kAttempts = 4;
+
+  // `spec` is changed: its extra_flags get the memory flags. `knowledge` includes the planner's folder.
+  MemoryTuning(const Knowledge& knowledge, StepContext& context, const EngineProfile& profile, ServerSpec& spec)
+      : knowledge_(knowledge), context_(context), profile_(profile), spec_(spec) {}
+
+  // Before the first start. What the current release was given for the same wish (`asked`: the digest without memory
+  // flags) is kept; else what this node has learned of model and version; else the planner is asked.
+  Result<void> begin(const std::string& asked, const DeployedServer& deployed);
+
+  // After a start that failed. True: the flags are changed, start again. False: this is no matter of memory, or enough
+  // was tried. An error: the search has ended, with what would be needed.
+  Result<bool> again(const Error& failure, const std::string& log);
+
+  // For release.json: the wish and the flags.
+  Value record() const;
+  // After a start that came up with flags that a log taught: kept for this model and version on this node.
+  Result<void> keep_learned();
+
+ private:
+  Result<void> plan();
+  Result<void> need_planner();
+  void apply(const MemoryDecision& decision);
+  std::vector<std::string> words() const;
+  std::string learned_file() const;
+
+  const Knowledge& knowledge_;
+  StepContext& context_;
+  const EngineProfile& profile_;
+  ServerSpec& spec_;
+  std::unique_ptr<MemoryPlanner> planner_;
+  std::string asked_;
+  std::vector<planner::FlagChoice> flags_;  // in force, over those of the user
+  std::vector<std::string> attempts_;       // one sentence each
+  bool learned_ = false;
+};
+
+}  // namespace millwright
