@@ -3,6 +3,7 @@
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "steps/server/launch_command.hpp"
+#include "steps/server/unit_file.hpp"
 
 namespace millwright {
 
@@ -19,28 +20,6 @@ std::string env_text(const std::map<std::string, std::string>& env) {
     out += key + "=\"" + replace_all(replace_all(value, "\\", "\\\\"), "\"", "\\\"") + "\"\n";
   }
   return out;
-}
-
-// Hardening that CUDA tolerates: no PrivateDevices, no MemoryDenyWriteExecute (Triton and torch compile at run time).
-// Source: nixpkgs nixos/modules/services/misc/ollama.nix; a restart policy that gives up instead of hiding a crash
-// loop.
-std::string unit_text(const ServerSpec& spec) {
-  const std::string current = spec.folder() + "/current";
-  return "# Written by millwright.\n[Unit]\nDescription=Model server " + spec.name + ": " + spec.engine + " " +
-         spec.version +
-         "\nAfter=network-online.target nvidia-persistenced.service\nWants=network-online.target\n"
-         "StartLimitIntervalSec=900\nStartLimitBurst=3\n\n"
-         "[Service]\nType=exec\nUser=" +
-         spec.user() + "\nGroup=" + spec.user() + "\nSupplementaryGroups=millwright\nEnvironmentFile=" + current +
-         "/env\nExecStart=" + current + "/run\nSyslogIdentifier=" + spec.name + "\nCacheDirectory=millwright-" +
-         spec.name + "\nCacheDirectoryMode=0700\nEnvironment=HOME=/var/cache/millwright-" + spec.name +
-         " XDG_CACHE_HOME=/var/cache/millwright-" + spec.name +
-         "\nRestart=on-failure\nRestartSec=15\nTimeoutStopSec=120\nKillMode=mixed\n"
-         "LimitNOFILE=1048576\nLimitMEMLOCK=infinity\nUMask=0077\n"
-         "NoNewPrivileges=yes\nPrivateTmp=yes\nProtectSystem=strict\nProtectHome=read-only\n"
-         "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK\n"
-         "SystemCallFilter=@system-service @resources\nSystemCallFilter=~@privileged\nSystemCallErrorNumber=EPERM\n\n"
-         "[Install]\nWantedBy=multi-user.target\n";
 }
 
 FilePlacement text_file(std::string path, const std::string& text, std::string mode, std::string group = {}) {
@@ -92,23 +71,32 @@ systemctl is-enabled @UNIT@ > "$MW_SAVE/enabled" 2>/dev/null || :
 if [ -e /etc/systemd/system/@UNIT@ ]; then cp -p /etc/systemd/system/@UNIT@ "$MW_SAVE/unit"; fi
 )sh";
 
-constexpr const char* kSwitch = R"sh(install -m 0644 @FOLDER@/releases/@N@/unit /etc/systemd/system/@UNIT@
+// The old one first goes wholly: two may not fit beside each other, and one that kills itself may leave processes that
+// hold the GPU.
+constexpr const char* kSwitch = R"sh(systemctl stop @UNIT@ 2>/dev/null || :
+await_gone
+install -m 0644 @FOLDER@/releases/@N@/unit /etc/systemd/system/@UNIT@
 ln -sfn releases/@N@ @FOLDER@/current.new; mv -T @FOLDER@/current.new @FOLDER@/current
 systemctl daemon-reload
 systemctl enable -q @UNIT@
 systemctl reset-failed @UNIT@ 2>/dev/null || :
-systemctl --no-block restart @UNIT@
+systemctl --no-block start @UNIT@
 )sh";
 
 constexpr const char* kUndoSwitch = R"sh(now=$(readlink @FOLDER@/current 2>/dev/null) || :
 before=$(cat "$MW_SAVE/previous" 2>/dev/null) || :
+ran=$(cat "$MW_SAVE/active" 2>/dev/null) || :
 if [ "$now" != releases/@N@ ] && [ "$now" != "$before" ]; then
   echo @FOLDER@" was switched to $now by someone else since" >&2; [ -n "${MW_FORCE:-}" ] || exit 65
 fi
 if [ "$now" = "$before" ] && [ -n "$now" ]; then
-  if [ ! -e "$MW_SAVE/unit" ] || cmp -s "$MW_SAVE/unit" /etc/systemd/system/@UNIT@; then exit 0; fi
+  if [ ! -e "$MW_SAVE/unit" ]; then exit 0; fi
+  if cmp -s "$MW_SAVE/unit" /etc/systemd/system/@UNIT@; then
+    if [ "$ran" != active ] || systemctl -q is-active @UNIT@; then exit 0; fi  # else it was stopped, but not switched
+  fi
 fi
 systemctl stop @UNIT@ 2>/dev/null || :
+await_gone
 if [ -z "$before" ]; then
   systemctl disable -q @UNIT@ 2>/dev/null || :
   rm -f /etc/systemd/system/@UNIT@ @FOLDER@/current
@@ -119,7 +107,7 @@ cp -p "$MW_SAVE/unit" /etc/systemd/system/@UNIT@
 ln -sfn "$before" @FOLDER@/current.new; mv -T @FOLDER@/current.new @FOLDER@/current
 systemctl daemon-reload; systemctl reset-failed @UNIT@ 2>/dev/null || :
 if [ "$(cat "$MW_SAVE/enabled")" != enabled ]; then systemctl disable -q @UNIT@ 2>/dev/null || :; fi
-[ "$(cat "$MW_SAVE/active")" = active ] || exit 0
+[ "$ran" = active ] || exit 0
 systemctl start @UNIT@
 probe() {
   if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
@@ -187,12 +175,7 @@ std::vector<Question> deployed_questions(const ServerSpec& spec) {
       {.key = "active", .script = fill("systemctl is-active @UNIT@ 2>/dev/null || :\n", spec, 0)},
       {.key = "model", .script = fill("if [ -e @MODEL@ ]; then echo there; fi\n", spec, 0)},
       {.key = "gpus", .script = "for d in /dev/nvidia[0-9]*; do if [ -c \"$d\" ]; then echo there; break; fi; done\n"},
-      // The group of processes that systemd runs for the unit is named in ss's cgroup column.
-      {.key = "port",
-       .script =
-           fill("own=$(systemctl show -P MainPID @UNIT@ 2>/dev/null) || own=0\n"
-                "if command -v ss >/dev/null; then ss -ltnpH 'sport = :@PORT@' | grep -v \"pid=$own,\" || :; fi\n",
-                spec, 0)},
+      {.key = "port", .script = port_holder_script(spec)},
   };
 }
 
@@ -272,6 +255,9 @@ Action place_release_action(const ServerSpec& spec, const Release& release, int 
   action.files.push_back(text_file(folder + "/run", release.run, "0750", spec.user()));
   action.files.push_back(text_file(folder + "/unit", release.unit, "0640"));
   action.files.push_back(text_file(folder + "/env", release.env, "0600"));
+  action.files.push_back(text_file(folder + "/" + kEnded, ended_text(), "0750", spec.user()));
+  if (spec.device == "cuda")
+    action.files.push_back(text_file(folder + "/" + kAwaitGpus, await_gpus_text(), "0750", spec.user()));
   action.files.push_back(text_file(folder + "/health", release.health + "\n", "0640"));
   if (!release.api_key.empty())
     action.files.push_back(text_file(folder + "/" + kApiKeyFile, release.api_key, "0640", spec.user()));
@@ -291,8 +277,8 @@ Action switch_action(const ServerSpec& spec, int number) {
   Action action;
   action.title = "switch " + spec.unit() + " to release " + std::to_string(number);
   action.save = fill(kSaveSwitch, spec, number);
-  action.script = fill(kSwitch, spec, number);
-  action.undo = fill(kUndoSwitch, spec, number);
+  action.script = process_functions(spec) + fill(kSwitch, spec, number);
+  action.undo = process_functions(spec) + fill(kUndoSwitch, spec, number);
   action.undo_title = "switch " + spec.unit() + " back to what ran before";
   return action;
 }
@@ -301,7 +287,7 @@ Action start_again_action(const ServerSpec& spec) {
   Action action;
   action.title = "start " + spec.unit();
   action.script = fill("systemctl reset-failed @UNIT@ 2>/dev/null || :\nsystemctl --no-block start @UNIT@\n", spec, 0);
-  action.undo = fill("systemctl stop @UNIT@\n", spec, 0);
+  action.undo = process_functions(spec) + fill("systemctl stop @UNIT@\nawait_gone\n", spec, 0);
   action.undo_title = "stop " + spec.unit();
   return action;
 }

@@ -35,7 +35,8 @@ struct DeployedServer {
   std::string active;            // of the unit
   bool model_there = false;
   bool gpus_there = false;  // NVIDIA's
-  std::string port_holder;  // the line of `ss` for a listener on our port that is not this unit's; empty: none
+  std::string
+      port_holder;  // who listens on our port and is not this server, "pid 77 (nginx, nginx.service)"; empty: none
 };
 std::vector<Question> deployed_questions(const ServerSpec& spec);
 DeployedServer read_deployed(const Answers& answers);

@@ -1,5 +1,6 @@
 #include "steps/server/start_log.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
@@ -21,6 +22,23 @@ std::string fill_groups(std::string sentence, const std::smatch& groups) {
   return replace_all(std::move(sentence), "{1}", first);
 }
 
+// The groups that matched, in order.
+std::vector<std::string> matched(const std::smatch& groups) {
+  std::vector<std::string> out;
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    if (groups[i].matched) out.push_back(groups[i].str());
+  }
+  return out;
+}
+
+// "done of total" or percent, 0 to 1.
+double share(const std::vector<std::string>& counts) {
+  const auto number = [&counts](std::size_t i) { return std::strtod(counts.at(i).c_str(), nullptr); };
+  if (counts.empty()) return 0;
+  const double whole = counts.size() > 1 ? number(1) : 100;
+  return whole > 0 ? std::clamp(number(0) / whole, 0.0, 1.0) : 0;
+}
+
 // sysexits of systemd itself (systemd.exec(5), "Process exit codes"): the program never ran.
 std::optional<Diagnosis> systemd_failure(int status) {
   switch (status) {
@@ -39,9 +57,30 @@ std::optional<Diagnosis> systemd_failure(int status) {
   }
 }
 
-Diagnosis by_signal(int signal) {
+Diagnosis by_memory(const MemoryKill& memory) {
+  Diagnosis out{"oom_killed", "", memory.line, 0};
+  switch (memory.cause) {
+    case MemoryKill::Cause::own_limit:
+      out.sentence = "the kernel killed it: it used more memory than its own limit (memory_max) allows";
+      break;
+    case MemoryKill::Cause::outer_limit:
+      out.sentence = "the kernel killed it: the memory limit of the container or slice that it runs in was reached";
+      break;
+    case MemoryKill::Cause::host:
+      out.sentence = "the kernel killed it because the host ran out of memory";
+      break;
+    default:
+      out.sentence = "the kernel killed it because memory ran out";
+  }
+  return out;
+}
+
+Diagnosis by_signal(int signal, const MemoryKill& memory) {
   switch (signal) {
     case SIGKILL:
+      if (memory.cause == MemoryKill::Cause::none)
+        return {"start_failed",
+                "the process was killed by SIGKILL, but not by the kernel for memory: by itself or by hand", "", 0};
       return {"oom_killed", "the process was killed by SIGKILL, as the kernel does when memory runs out", "", 0};
     case SIGILL:
       return {"illegal_instruction", "the processor does not know an instruction that the engine uses", "", 0};
@@ -73,12 +112,7 @@ void StartLog::line(std::string_view text) {
     ready_ = true;
     fraction_ = 1;
   }
-  for (const LogStage& stage : profile_.stages) {
-    if (stage.fraction > fraction_ && std::regex_search(one, stage.match)) {
-      fraction_ = stage.fraction;
-      stage_ = stage.title;
-    }
-  }
+  stages(one);
   std::smatch groups;
   for (const LogFact& fact : profile_.facts) {
     if (!std::regex_search(one, groups, fact.match)) continue;
@@ -91,6 +125,24 @@ void StartLog::line(std::string_view text) {
     if (found_.count(row) == 0 && std::regex_search(one, groups, failure.match)) {
       found_[row] = {failure.symptom_class, fill_groups(failure.sentence, groups), one, line_number_};
     }
+  }
+}
+
+// A progress bar is drawn over itself: what counts is behind the last carriage return.
+void StartLog::stages(const std::string& line) {
+  const std::string text(trim(line));
+  const std::string shown = text.substr(text.rfind('\r') + 1);
+  std::smatch groups;
+  for (const LogStage& stage : profile_.stages) {
+    if (std::max(stage.fraction, stage.until) <= fraction_ || !std::regex_search(shown, groups, stage.match)) continue;
+    const std::vector<std::string> counts = matched(groups);
+    double at = stage.fraction;
+    if (stage.until > stage.fraction) at += (stage.until - stage.fraction) * share(counts);
+    if (at <= fraction_) continue;
+    fraction_ = at;
+    stage_ = stage.title;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      stage_ = replace_all(stage_, "{" + std::to_string(i + 1) + "}", counts[i]);
   }
 }
 
@@ -122,13 +174,40 @@ UnitState parse_unit_state(std::string_view text) {
   return out;
 }
 
-Diagnosis diagnose(const UnitState& unit, const StartLog& log) {
-  if (unit.result == "oom-kill") return {"oom_killed", "the kernel killed it because memory ran out", "", 0};
+MemoryKill memory_kill(std::string_view log, std::string_view kernel, const std::string& unit) {
+  MemoryKill out;
+  for (const std::string& line : split_lines(kernel)) {
+    if (line == "readable" && out.line.empty()) out.cause = MemoryKill::Cause::none;
+    const std::size_t task = line.find("task_memcg=");
+    if (task == std::string::npos || line.find(unit, task) == std::string::npos) continue;
+    const std::size_t limit = line.find("oom_memcg=");
+    const bool own = limit != std::string::npos && line.substr(limit, task - limit).find(unit) != std::string::npos;
+    out.line = line;
+    out.cause = own                                                             ? MemoryKill::Cause::own_limit
+                : line.find("constraint=CONSTRAINT_MEMCG") != std::string::npos ? MemoryKill::Cause::outer_limit
+                                                                                : MemoryKill::Cause::host;
+  }
+  if (!out.line.empty()) return out;
+  for (const std::string& line : split_lines(log)) {
+    const std::size_t at = line.find("limit=");
+    if (!starts_with(line, "millwright: memory: kills=") || at == std::string::npos) continue;
+    out.line = line;
+    // The group's own limit was never reached, so it was another one's, or the host's.
+    out.cause = std::atoi(line.c_str() + at + 6) > 0 ? MemoryKill::Cause::own_limit : MemoryKill::Cause::not_known;
+  }
+  return out;
+}
+
+Diagnosis diagnose(const UnitState& unit, const StartLog& log, const MemoryKill& memory) {
+  if (unit.result == "oom-kill" || !memory.line.empty()) return by_memory(memory);
   if (auto found = log.failure()) return *found;
+  if (log.text().find("millwright: no NVIDIA GPU") != std::string::npos) {
+    return {"no_gpu_visible", "the node has no NVIDIA GPU, or its driver is not loaded", log.last_line(), log.lines()};
+  }
   if (unit.main_code == CLD_EXITED) {
     if (auto found = systemd_failure(unit.main_status)) return *found;
   }
-  if (unit.main_code == CLD_KILLED || unit.main_code == CLD_DUMPED) return by_signal(unit.main_status);
+  if (unit.main_code == CLD_KILLED || unit.main_code == CLD_DUMPED) return by_signal(unit.main_status, memory);
   Diagnosis unknown{"start_failed", "the process ended with status " + std::to_string(unit.main_status),
                     log.last_line(), log.lines()};
   if (unit.result == "start-limit-hit" || unit.restarts > 1) {

@@ -34,6 +34,7 @@ class StartLog {
 
  private:
   void line(std::string_view text);
+  void stages(const std::string& line);
 
   const EngineProfile& profile_;
   std::string text_;
@@ -61,7 +62,17 @@ struct UnitState {
 };
 UnitState parse_unit_state(std::string_view text);
 
+// What the kernel did for lack of memory.
+struct MemoryKill {
+  enum class Cause { none, not_known, own_limit, outer_limit, host };
+  Cause cause = Cause::not_known;
+  std::string line;  // it was read from; empty: nothing says anything
+};
+// `log` has the line of ended_text() if the cgroup counted a kill; `kernel` are the kernel's lines since the start,
+// "readable" as their first when its log can be read at all.
+MemoryKill memory_kill(std::string_view log, std::string_view kernel, const std::string& unit);
+
 // Why a start ended, from the way the process ended and its log; the more precise of the two wins.
-Diagnosis diagnose(const UnitState& unit, const StartLog& log);
+Diagnosis diagnose(const UnitState& unit, const StartLog& log, const MemoryKill& memory = {});
 
 }  // namespace millwright

@@ -1,8 +1,11 @@
 #include "steps/server/start_watch.hpp"
 
+#include <algorithm>
+
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
+#include "steps/server/unit_file.hpp"
 
 namespace millwright {
 
@@ -12,6 +15,8 @@ constexpr std::string_view kCursorLine = "-- cursor: ";
 constexpr Milliseconds kPollEvery{500};
 // A server that answers but whose ready line never came (another version's wording) counts as ready after this.
 constexpr Milliseconds kReadyLineGrace{5000};
+constexpr double kFirstTokenFraction = 0.95;
+constexpr std::size_t kShownBody = 200;
 
 // Splits journalctl's output from its last line, "-- cursor: s=...".
 std::string take_cursor(std::string& text) {
@@ -22,12 +27,24 @@ std::string take_cursor(std::string& text) {
   return cursor;
 }
 
-std::string poll_script(const std::string& unit, const std::string& cursor) {
+std::string poll_script(const ServerSpec& spec, const std::string& cursor) {
+  const std::string unit = shell_quote(spec.unit());
   const std::string after = cursor.empty() ? "-n 5000" : "--after-cursor=" + shell_quote(cursor);
-  return "systemctl show -p ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,NRestarts,MainPID " +
-         shell_quote(unit) + "\npid=$(systemctl show -P MainPID " + shell_quote(unit) +
-         ")\necho \"load $(cut -d ' ' -f 2 /proc/\"$pid\"/statm 2>/dev/null || :)\"\necho ----\n" +
-         "journalctl -q -u " + shell_quote(unit) + " -o cat --no-pager --show-cursor " + after + "\n";
+  return process_functions(spec) +
+         "systemctl show -p ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,NRestarts,MainPID " + unit +
+         "\npages=0\nfor pid in $(server_pids); do\n"
+         "  one=$(cut -d ' ' -f 2 \"/proc/$pid/statm\" 2>/dev/null) || one=0\n  pages=$((pages + ${one:-0}))\ndone\n"
+         "echo \"load $((pages / 256))\"\necho ----\n"
+         "journalctl -q -u " +
+         unit + " -o cat --no-pager --show-cursor " + after + "\n";
+}
+
+// What the kernel has said about memory since the start, if its log can be read here (not in most containers).
+std::string kernel_script(const std::string& cursor) {
+  const std::string after = cursor.empty() ? "-n 1000" : "--after-cursor=" + shell_quote(cursor);
+  return "[ -z \"$(journalctl -k -q -o cat --no-pager -n 1 2>/dev/null)\" ] || echo readable\n"
+         "journalctl -k -q -o cat --no-pager " +
+         after + " 2>/dev/null | grep 'oom-kill:' | tail -n 5 || :\n";
 }
 
 }  // namespace
@@ -69,13 +86,14 @@ StartWatch::StartWatch(StepContext& context, const ServerSpec& spec, const Engin
     : context_(context),
       spec_(spec),
       log_(profile),
+      start_cursor_(cursor),
       cursor_(std::move(cursor)),
       started_(context.clock().steady()),
       moved_(started_) {}
 
 Result<UnitState> StartWatch::poll() {
   NodeCommand command;
-  command.script = poll_script(spec_.unit(), cursor_);
+  command.script = poll_script(spec_, cursor_);
   auto answer = context_.node().run(command);
   if (!answer) return fail(answer.error());
   const std::size_t split_at = answer->out.find("----\n");
@@ -93,7 +111,8 @@ Result<UnitState> StartWatch::poll() {
     context_.output(Stream::out, text);
     log_.add(text);
   }
-  return parse_unit_state(head);
+  last_ = parse_unit_state(head);
+  return *last_;
 }
 
 Result<bool> StartWatch::answers() {
@@ -116,11 +135,86 @@ void StartWatch::report_progress() {
   context_.progress(stage, log_.fraction());
 }
 
-Error StartWatch::failed(const Diagnosis& diagnosis) {
+// A token, not a good one: what it says is the test's matter, not the start's.
+Result<bool> StartWatch::generates() {
+  context_.progress("waiting for a first token", std::max(log_.fraction(), kFirstTokenFraction));
+  auto response = ask_token("/v1/completions", {{"prompt", "Hello"}});
+  if (response && (response->status == 404 || response->status == 405))
+    response = ask_token("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "Hello"}}}}});
+  if (lost_) return fail(*lost_);
+  if (last_ && last_->ended()) return fail(ended());
+  if (context_.cancelled()) return fail(ErrorKind::interrupted, "stopped while " + spec_.name + " was starting");
+  if (auto wrong = stuck()) return fail(failed(*wrong));
+  // Not there yet, or still loading: the deadline decides.
+  if (!response || !response->complete || response->status == 503) return false;
+  if (response->status < 500) return true;
+  return fail(failed({"first_request_500",
+                      "it is up, but its first answer is status " + std::to_string(response->status) + ": " +
+                          std::string(trim(response->body)).substr(0, kShownBody),
+                      "", 0}));
+}
+
+Result<HttpResponse> StartWatch::ask_token(const std::string& path, const Value& body) {
+  Value whole = {{"model", served_name_}, {"max_tokens", 1}, {"temperature", 0}};
+  whole.update(body);
+  HttpRequest request;
+  request.method = "POST";
+  request.url = tunnel_->base_url() + path;
+  request.headers["Content-Type"] = "application/json";
+  if (!spec_.api_key.empty()) request.headers["Authorization"] = "Bearer " + spec_.api_key;
+  request.body = whole.dump();
+  request.total_timeout = spec_.ready_timeout;
+  request.cancelled = [this] {
+    if (context_.cancelled()) return true;
+    auto unit = poll();
+    if (!unit) lost_ = unit.error();
+    return lost_.has_value() || unit->ended() || stuck().has_value();
+  };
+  return context_.http().send(request);
+}
+
+std::optional<Diagnosis> StartWatch::stuck() {
+  const SteadyPoint now = context_.clock().steady();
+  Diagnosis out{answered_ ? "hang" : "start_timeout", "", log_.last_line(), log_.lines()};
+  const std::string doing = answered_              ? " while a first token was waited for"
+                            : log_.stage().empty() ? ""
+                                                   : " while " + log_.stage();
+  if (now - moved_ > spec_.stall_timeout) {
+    out.sentence = "nothing moved for " + format_duration(spec_.stall_timeout) + doing;
+  } else if (now - started_ > spec_.ready_timeout || now > context_.deadline()) {
+    const auto since = std::chrono::duration_cast<Milliseconds>(now - started_);
+    out.sentence = "it was not ready after " + format_duration(since) + doing;
+  } else {
+    return std::nullopt;
+  }
+  return out;
+}
+
+// The last lines may come a moment after systemd has noticed the end.
+Error StartWatch::ended() {
+  const UnitState unit = *last_;
+  context_.clock().sleep(kPollEvery, [this] { return context_.cancelled(); });
+  if (auto again = poll(); !again) return again.error();
+  NodeCommand command;
+  command.script = kernel_script(start_cursor_);
+  auto kernel = context_.node().run(command);
+  if (!kernel) return kernel.error();
+  return failed(diagnose(unit, log_, memory_kill(log_.text(), kernel->out, spec_.unit())));
+}
+
+Error StartWatch::failed(Diagnosis diagnosis) {
+  if (diagnosis.symptom_class == "port_taken") {
+    NodeCommand command;
+    command.script = port_holder_script(spec_);
+    auto holder = context_.node().run(command);
+    if (holder && !trim(holder->out).empty())
+      diagnosis.sentence += ": port " + std::to_string(spec_.port) + " by " + split_lines(holder->out).front();
+  }
   const std::string kept = context_.keep("server-" + spec_.name + "-start.log", log_.text());
   std::string message = spec_.engine + " " + spec_.version + " did not start: " + diagnosis.sentence;
   if (!diagnosis.line.empty()) {
-    message += " (log line " + std::to_string(diagnosis.line_number) + ": \"" + diagnosis.line.substr(0, 160) + "\")";
+    message += diagnosis.line_number > 0 ? " (log line " + std::to_string(diagnosis.line_number) + ": \"" : " (\"";
+    message += diagnosis.line.substr(0, 160) + "\")";
   }
   Error error = make_error(ErrorKind::failed_test, std::move(message));
   error.symptom_class = diagnosis.symptom_class;
@@ -129,35 +223,27 @@ Error StartWatch::failed(const Diagnosis& diagnosis) {
 }
 
 Result<Readiness> StartWatch::run() {
-  SteadyPoint answered{};
   while (true) {
     if (context_.cancelled()) return fail(ErrorKind::interrupted, "stopped while " + spec_.name + " was starting");
     auto unit = poll();
     if (!unit) return fail(unit.error());
     report_progress();
-    if (unit->ended()) return fail(failed(diagnose(*unit, log_)));
-    const SteadyPoint now = context_.clock().steady();
+    if (unit->ended()) return fail(ended());
     if (log_.ready() || log_.lines() > 0) {
       auto up = answers();
       if (!up) return fail(up.error());
-      if (*up && answered == SteadyPoint{}) answered = now;
-      if (*up && (log_.ready() || now - answered > kReadyLineGrace)) {
-        const double seconds = std::chrono::duration<double>(now - started_).count();
-        return Readiness{seconds, served_name_, log_.facts()};
+      const SteadyPoint now = context_.clock().steady();
+      if (*up && !answered_) answered_ = now;
+      if (*up && (log_.ready() || now - *answered_ > kReadyLineGrace)) {
+        auto token = generates();
+        if (!token) return fail(token.error());
+        if (*token) {
+          const double seconds = std::chrono::duration<double>(context_.clock().steady() - started_).count();
+          return Readiness{seconds, served_name_, log_.facts()};
+        }
       }
     }
-    if (now - moved_ > spec_.stall_timeout) {
-      return fail(failed({"start_timeout",
-                          "nothing moved for " + format_duration(spec_.stall_timeout) +
-                              (log_.stage().empty() ? "" : " while " + log_.stage()),
-                          log_.last_line(), log_.lines()}));
-    }
-    if (now - started_ > spec_.ready_timeout || now > context_.deadline()) {
-      return fail(
-          failed({"start_timeout",
-                  "it was not ready after " + format_duration(std::chrono::duration_cast<Milliseconds>(now - started_)),
-                  log_.last_line(), log_.lines()}));
-    }
+    if (auto wrong = stuck()) return fail(failed(*wrong));
     context_.clock().sleep(kPollEvery, [this] { return context_.cancelled(); });
   }
 }

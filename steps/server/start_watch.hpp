@@ -1,6 +1,8 @@
-// Follows a start: the unit's journal from a cursor, the unit's state, the port; until ready, ended or stuck.
+// Follows a start: the unit's journal from a cursor, the unit's state, the port; until ready, ended or stuck. Ready is
+// the engine's own ready line, an answer of /v1/models, and a first token.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "steps/contract/step.hpp"
@@ -31,14 +33,23 @@ class StartWatch {
  private:
   Result<UnitState> poll();
   Result<bool> answers();
+  // Whether it generates anything; the log and the unit are followed meanwhile, as kernels may be compiled now.
+  Result<bool> generates();
+  Result<HttpResponse> ask_token(const std::string& path, const Value& body);
   void report_progress();
-  Error failed(const Diagnosis& diagnosis);
+  std::optional<Diagnosis> stuck();
+  Error ended();
+  Error failed(Diagnosis diagnosis);
 
   StepContext& context_;
   const ServerSpec& spec_;
   StartLog log_;
+  const std::string start_cursor_;
   std::string cursor_;
-  std::string load_;  // resident size of the process: grows while it loads
+  std::string load_;  // resident size of the processes, in MiB: grows while they load
+  std::optional<UnitState> last_;
+  std::optional<SteadyPoint> answered_;  // when /v1/models did first
+  std::optional<Error> lost_;            // the way to the node, while a first token was waited for
   std::string shown_;
   SteadyPoint started_;
   SteadyPoint moved_;  // last sign of progress

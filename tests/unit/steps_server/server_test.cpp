@@ -206,12 +206,12 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   answers.set("active", {0, "active\n", ""});
   answers.set("model", {0, "there\n", ""});
   answers.set("gpus", {0, "", ""});
-  answers.set("port", {0, "LISTEN 0 5 127.0.0.1:8080 0.0.0.0:* users:((\"python3\",pid=77,fd=3))\n", ""});
+  answers.set("port", {0, "pid 77 (python3, web.service)\n", ""});
   const DeployedServer found = read_deployed(answers);
   EXPECT_EQ(found.current, 3);
   EXPECT_EQ(found.highest, 10);
   EXPECT_TRUE(found.files_unchanged);
-  EXPECT_NE(found.port_holder.find("pid=77"), std::string::npos);
+  EXPECT_NE(found.port_holder.find("pid 77"), std::string::npos);
   EXPECT_EQ(release_before(found, "m", "b"), 1);
   EXPECT_EQ(release_before(found, "m", "c"), 2);
   EXPECT_EQ(release_before(found, "other", "c"), std::nullopt);

@@ -50,6 +50,25 @@ TEST_F(StartLogTest, StagesOnlyGoForward) {
   EXPECT_FALSE(log.ready());
 }
 
+TEST_F(StartLogTest, StagesCount) {
+  EngineProfile engine = profile_;
+  engine.stages = {{std::regex("shards: .*\\| *([0-9]+)/([0-9]+)"), "weights {1} of {2}", 0.2, 0.6},
+                   {std::regex("Capturing: *([0-9]+)%"), "graphs {1} %", 0.6, 0.8},
+                   {std::regex("warming up"), "warming up", 0.9, 0.9}};
+  StartLog log(engine);
+  log.add("Loading shards:   0% Completed | 0/4\n");
+  EXPECT_EQ(log.stage(), "weights 0 of 4");
+  log.add("Loading shards:  50% Completed | 2/4\n");
+  EXPECT_EQ(log.stage(), "weights 2 of 4");
+  EXPECT_DOUBLE_EQ(log.fraction(), 0.4);
+  // A bar that is drawn over itself is one line.
+  log.add("Capturing: 10%|#\rCapturing: 55%|#####\n");
+  EXPECT_EQ(log.stage(), "graphs 55 %");
+  EXPECT_DOUBLE_EQ(log.fraction(), 0.6 + 0.2 * 0.55);
+  log.add("Loading shards: 100% Completed | 4/4\nwarming up\n");
+  EXPECT_EQ(log.stage(), "warming up");
+}
+
 TEST_F(StartLogTest, AnEngineTooOldForTheModelIsNamed) {
   StartLog log(profile_);
   log.add(read("xllamacpp-0.1.10-unknown-architecture.log"));
