@@ -58,6 +58,7 @@ struct EngineProfile {
   std::map<std::string, std::map<std::string, std::string>, std::less<>> device_env;
   bool finds_device_itself = false;  // `device: auto` adds nothing
   ApiKeyWay api_key;
+  bool fits_memory_itself = false;  // its memory flags are its own affair
   std::vector<LogStage> stages;
   std::regex ready;
   std::vector<LogFact> facts;

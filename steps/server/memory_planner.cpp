@@ -169,6 +169,7 @@ Result<MemoryDecision> MemoryPlanner::before(const std::vector<std::string>& wor
     return out;
   }
   if (const planner::LadderStep* step = acceptable(plan.ladder, flags)) return decision_of(*step);
+  if (plan.decision != planner::Decision::does_not_fit) return MemoryDecision{{}, plan.sentence, {}};
   return fail(make_error(ErrorKind::refused, plan.sentence)
                   .with_class("memory_pool_too_small")
                   .with_hint("give " + all_words(plan.ladder)));

@@ -85,7 +85,14 @@ Result<void> MemoryTuning::plan() {
     context_.progress("memory: " + text_of(flags_) + ", learned from an earlier start here");
     return {};
   }
-  if (auto made = need_planner(); !made) return fail(made.error());
+  if (auto made = need_planner(); !made) {
+    // A version or a model that the planner has no data of is started as it is.
+    if (made.error().kind != ErrorKind::usage && made.error().kind != ErrorKind::invalid &&
+        made.error().kind != ErrorKind::refused)
+      return fail(made.error());
+    context_.progress("memory is not planned: " + made.error().message);
+    return {};
+  }
   auto decision = planner_->before(words());
   if (!decision) return fail(decision.error());
   if (!decision->changes.empty()) {
@@ -106,7 +113,7 @@ Result<void> MemoryTuning::need_planner() {
 Result<bool> MemoryTuning::again(const Error& failure, const std::string& log) {
   if (!MemoryPlanner::is_about_memory(failure.symptom_class)) return false;
   if (static_cast<int>(attempts_.size()) + 1 >= kAttempts) return false;
-  if (auto made = need_planner(); !made) return fail(made.error());
+  if (auto made = need_planner(); !made) return false;
   auto decision = planner_->after(words(), log);
   if (!decision) {
     Error error = wrap(decision.error(), failure.message);

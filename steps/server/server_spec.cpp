@@ -54,8 +54,10 @@ std::vector<InputSpec> inputs(const Knowledge& knowledge) {
        .doc = "The kernel ends the server when it uses more memory of the host than this; no limit when absent."},
       {.name = "memory",
        .default_value = "auto",
-       .one_of = {"auto"},
-       .doc = "auto: the engine fits itself into the memory there is."},
+       .one_of = {"auto", "given"},
+       .doc =
+           "auto: memory flags are planned from the model and the GPUs, and anew from the log of a start that failed "
+           "for want of memory; llama.cpp fits itself. given: only what the other inputs say."},
       {.name = "extra_flags",
        .type = ValueType::list,
        .default_value = Value::array(),
@@ -204,6 +206,7 @@ Result<ServerSpec> server_spec(const EngineProfile& profile, const Inputs& given
   if (given.has("speculative") && given.value("speculative") != "") spec.speculative = given.value("speculative");
   spec.device = given.string("device");
   if (given.has("memory_max")) spec.memory_max = given.size("memory_max");
+  spec.memory_auto = given.string("memory") == "auto";
   spec.extra_flags = given.strings("extra_flags");
   spec.api_key = given.string_or("api_key", "");
   const Value& env = given.value("env");

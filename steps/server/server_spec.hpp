@@ -38,6 +38,7 @@ struct ServerSpec {
   Value speculative;                        // null, a text, or a mapping
   std::string device;                       // auto | cpu | cuda
   std::optional<std::uint64_t> memory_max;  // bytes
+  bool memory_auto = true;                  // the planner chooses memory flags (memory_tuning.hpp)
   std::vector<std::string> extra_flags;
   std::string api_key;
   std::map<std::string, std::string> env;

@@ -7,6 +7,7 @@
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
 #include "steps/server/launch_command.hpp"
+#include "steps/server/memory_tuning.hpp"
 #include "steps/server/planner/engine_facts.hpp"
 #include "steps/server/register.hpp"
 #include "steps/server/release.hpp"
@@ -25,8 +26,13 @@ else head -c 1 "$1" >/dev/null; fi)sh";
 // One server step on one node, in the order in which things happen.
 class Deployment {
  public:
-  Deployment(StepContext& context, const EngineProfile& profile, ServerSpec spec, InstallJob job)
-      : context_(context), profile_(profile), spec_(std::move(spec)), job_(std::move(job)) {}
+  // `planner_data`: knowledge with the planner's folder; nullptr: memory flags stay as they are.
+  Deployment(StepContext& context, const EngineProfile& profile, ServerSpec spec, InstallJob job,
+             const Knowledge* planner_data)
+      : context_(context), profile_(profile), spec_(std::move(spec)), job_(std::move(job)) {
+    if (planner_data != nullptr && spec_.memory_auto && !profile_.fits_memory_itself)
+      memory_.emplace(*planner_data, context_, profile_, spec_);
+  }
 
   Result<StepOutcome> run() {
     if (spec_.release) {
@@ -39,18 +45,45 @@ class Deployment {
 
  private:
   Result<StepOutcome> run_wanted() {
-    const std::string identity = find_installer(source_text(job_.source, "method"))->identity(job_);
     if (spec_.device == "auto" && !profile_.finds_device_itself) spec_.device = deployed_.gpus_there ? "cuda" : "cpu";
-    release_ = make_release(spec_, profile_, identity, context_.run_id());
+    build_release();
+    if (memory_) {
+      if (auto planned = memory_->begin(release_.digest, deployed_); !planned) return fail(planned.error());
+      build_release();
+    }
     const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
     if (same && deployed_.active == "active") return settle_running();
     if (auto free = port_is_free(); !free) return fail(free.error());
     if (auto installed = install(); !installed) return fail(installed.error());
-    auto cursor = journal_cursor(context_.node());
-    if (!cursor) return fail(cursor.error());
-    auto changed = same ? start_again() : switch_over();
-    if (!changed) return fail(changed.error());
-    return watch(*cursor, StepState::changed);
+    return start(same);
+  }
+
+  void build_release() {
+    const std::string identity = find_installer(source_text(job_.source, "method"))->identity(job_);
+    release_ = make_release(spec_, profile_, identity, context_.run_id());
+    if (memory_) release_.record["memory"] = memory_->record();
+  }
+
+  // `in_place`: the release is there as wanted, and only does not run. A start that fails for want of memory is planned
+  // anew, each try a release of its own.
+  Result<StepOutcome> start(bool in_place) {
+    while (true) {
+      auto cursor = journal_cursor(context_.node());
+      if (!cursor) return fail(cursor.error());
+      auto changed = in_place ? start_again() : switch_over();
+      if (!changed) return fail(changed.error());
+      auto outcome = watch(*cursor, StepState::changed);
+      if (!memory_) return outcome;
+      if (outcome) {
+        if (auto kept = memory_->keep_learned(); !kept) return fail(kept.error());
+        return outcome;
+      }
+      auto again = memory_->again(outcome.error(), start_log_);
+      if (!again) return fail(again.error());
+      if (!*again) return outcome;
+      build_release();
+      in_place = false;
+    }
   }
 
   // An earlier release is run as its record says, not as the inputs do.
@@ -138,7 +171,7 @@ class Deployment {
   }
 
   Result<void> switch_over() {
-    number_ = deployed_.highest + 1;
+    number_ = ++deployed_.highest;
     if (auto done = context_.act(prepare_action(spec_, number_)); !done) return fail(done.error());
     if (auto readable = model_is_readable(); !readable) return readable;
     if (auto done = context_.act(place_release_action(spec_, release_, number_)); !done) return fail(done.error());
@@ -183,6 +216,7 @@ class Deployment {
   Result<StepOutcome> watch(const std::string& cursor, StepState state) {
     StartWatch watch(context_, spec_, profile_, cursor);
     auto ready = watch.run();
+    start_log_ = watch.log_text();
     if (!ready) return fail(ready.error());
     StepOutcome outcome = describe(*ready, state);
     outcome.summary = profile_.title + " " + spec_.version + " ready";
@@ -217,6 +251,8 @@ class Deployment {
   DeployedServer deployed_;
   Release release_;
   int number_ = 0;
+  std::optional<MemoryTuning> memory_;
+  std::string start_log_;  // of the last start that was watched
 };
 
 }  // namespace
@@ -309,7 +345,8 @@ Result<StepOutcome> ServerStep::run(StepContext& context) const {
   }
   auto job = install_job(spec->engine, spec->version, spec->source, profile->executable);
   if (!job) return fail(job.error());
-  return Deployment(context, *profile, std::move(*spec), std::move(*job)).run();
+  const Knowledge* planner_data = flag_knowledge() ? &*flag_knowledge() : nullptr;
+  return Deployment(context, *profile, std::move(*spec), std::move(*job), planner_data).run();
 }
 
 std::vector<Question> ServerStep::preview_questions(const Inputs& inputs) const {

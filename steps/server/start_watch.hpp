@@ -29,6 +29,8 @@ class StartWatch {
   // Errors: failed_test with a symptom class when the server ended or got stuck (its log kept as evidence),
   // interrupted, or a failure of the way to the node.
   Result<Readiness> run();
+  // What the journal has said of this start so far.
+  const std::string& log_text() const { return log_.text(); }
 
  private:
   Result<UnitState> poll();

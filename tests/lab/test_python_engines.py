@@ -30,14 +30,15 @@ def files(lab, fetched_hf):
 
 
 def server(engine, version, model, port, **more):
-    """The two steps that serve a model on the processor."""
+    """The steps that serve a model on the processor, and the test of it: a healthy server must pass."""
     env = {"LD_LIBRARY_PATH": "/srv/libcuda"} if engine == "sglang" else {"VLLM_CPU_KVCACHE_SPACE": "1"}
     flags = ["--mem-fraction-static", "0.1"] if engine == "sglang" else ["--enforce-eager"]
     return [{"id": "weights", "uses": "model", "with": {"source": model}},
             {"id": "server", "uses": "server", "with": {
                 "name": engine, "engine": engine, "version": version, "model": "{{ steps.weights.path }}",
                 "model_sha256": "{{ steps.weights.sha256 }}", "served_name": "tiny", "context": 2048, "port": port, "device": "cpu",
-                "env": env, "extra_flags": flags, **more}, "on_failure": [{"do": "rollback"}]}]
+                "env": env, "extra_flags": flags, **more}, "on_failure": [{"do": "rollback"}]},
+            {"id": "smoke", "uses": "smoke", "with": {"endpoint": "{{ steps.server.endpoint }}", "level": "standard"}}]
 
 
 def ask(lab, port, question):
@@ -56,7 +57,8 @@ def test_sglang_there_and_back(lab, millwright, files, write):
     new = write(*server("sglang", "0.5.11", files["good"], 30000), name="new")
     first = millwright.apply(old, timeout=1800).expect(0)
     assert ask(lab, 30000, CAPITAL) == "Paris"
-    again = millwright.apply(old).expect(0)
+    assert first.verdicts()[-1][0] == "pass"
+    again = millwright.apply(old, timeout=900).expect(0)
     assert again.of("action_started") == []
     second = millwright.apply(new, timeout=1800).expect(0)
     assert ask(lab, 30000, CAPITAL) == "Paris"
@@ -73,7 +75,8 @@ def test_sglang_there_and_back(lab, millwright, files, write):
 def test_vllm(lab, millwright, files, write):
     play = write(*server("vllm", "0.32.0+cpu", files["good"], 8000), name="vllm")
     first = millwright.apply(play, timeout=1800).expect(0)
+    assert first.verdicts()[-1][0] == "pass"
     assert ask(lab, 8000, CAPITAL) == "Paris"
-    assert millwright.apply(play).expect(0).of("action_started") == []
+    assert millwright.apply(play, timeout=900).expect(0).of("action_started") == []
     millwright.run("rollback", "-y", first.events[0]["run"], timeout=900).expect(0)
     assert lab.ssh(NODE, "ls -A /opt/millwright 2>/dev/null; true").stdout == ""
