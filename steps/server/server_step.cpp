@@ -28,7 +28,7 @@ class Deployment {
  public:
   // `planner_data`: knowledge with the planner's folder; nullptr: memory flags stay as they are.
   Deployment(StepContext& context, const EngineProfile& profile, ServerSpec spec, InstallJob job,
-             const Knowledge* planner_data)
+             const Knowledge* planner_data = nullptr)
       : context_(context), profile_(profile), spec_(std::move(spec)), job_(std::move(job)) {
     if (planner_data != nullptr && spec_.memory_auto && !profile_.fits_memory_itself)
       memory_.emplace(*planner_data, context_, profile_, spec_);
@@ -296,6 +296,7 @@ std::vector<Error> ServerStep::check(const Inputs& inputs) const {
 
 // Only what is known by now: an input that is an expression over outputs of earlier steps is absent.
 std::vector<Error> ServerStep::check_command(const Inputs& inputs) const {
+  if (!inputs.has("engine")) return {};
   auto profile = engine_profile(knowledge_, inputs.string("engine"));
   if (!profile) return {profile.error()};
   std::vector<Error> errors = unspellable(*profile, inputs);
@@ -318,6 +319,11 @@ std::vector<Error> ServerStep::check_command(const Inputs& inputs) const {
   if (!known) return errors;
   Value given = inputs.all();
   if (!inputs.has("model")) given["model"] = "/model";
+  // An expression that is not known yet has whatever value is usual.
+  for (const InputSpec& input : signature_.inputs) {
+    const bool absent = !given.contains(input.name) || given.at(input.name).is_null();
+    if (absent && !input.default_value.is_null()) given[input.name] = input.default_value;
+  }
   if (has_unknown(inputs.value("extra_flags"))) given["extra_flags"] = Value::array();
   const auto spec = server_spec(*profile, Inputs(given));
   return spec ? unknown_flags(*known, command_parts(*spec, *profile)) : errors;

@@ -35,6 +35,15 @@ class ServerTest : public ::testing::Test {
   ServerStep step_;
 };
 
+TEST_F(ServerTest, InputsThatAreNotKnownYetAreNoReasonToStop) {
+  Value given = check_inputs(step_.signature(), {{"engine", "sglang"}, {"model", "/srv/m"}}).value();
+  for (const auto& [name, value] : Value(given).items()) {
+    Value unknown = given;
+    unknown[name] = nullptr;
+    EXPECT_NO_THROW(step_.check(Inputs(unknown))) << name;
+  }
+}
+
 TEST_F(ServerTest, LatestKnownGoodPrefersTheUsersOwnSources) {
   EXPECT_EQ(*resolve_version(profile_, inputs({})), profile_.known_good.front());
   EXPECT_EQ(*resolve_version(profile_, inputs({{"sources", {{"0.7.0", kArchive}}}})), "0.7.0");
