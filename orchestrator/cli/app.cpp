@@ -24,6 +24,7 @@ void add_verbs(CLI::App& app, Session& session) {
   add_fit(app, session);
   add_doctor(app, session);
   add_facts(app, session);
+  add_releases(app, session);
   add_lint(app, session);
   add_graph(app, session);
   add_schema(app, session);

@@ -25,6 +25,7 @@ void add_smoke(CLI::App& app, Session& session);
 void add_fit(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_facts(CLI::App& app, Session& session);
+void add_releases(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 

@@ -37,8 +37,9 @@ std::vector<InputSpec> inputs() {
        .doc = "What runs it. auto takes plain LXC."},
       {.name = "state",
        .default_value = "started",
-       .one_of = {"started", "stopped", "absent"},
-       .doc = "absent destroys it with all that is in it; that cannot be taken back."},
+       .one_of = {"started", "stopped", "absent", "existing"},
+       .doc = "absent destroys it with all that is in it; that cannot be taken back. existing takes a container that "
+              "runs, whoever made it, and changes nothing of it."},
       {.name = "image",
        .type = ValueType::mapping,
        .default_value = Value::object(),
@@ -93,6 +94,7 @@ Signature build() {
 
 ContainerState state_of(const std::string& text) {
   if (text == "absent") return ContainerState::absent;
+  if (text == "existing") return ContainerState::existing;
   return text == "stopped" ? ContainerState::stopped : ContainerState::started;
 }
 

@@ -11,7 +11,7 @@
 
 namespace millwright {
 
-enum class ContainerState { started, stopped, absent };
+enum class ContainerState { started, stopped, absent, existing };  // existing: running, as it is
 
 struct ContainerImage {
   std::string suite;                  // of Debian or Ubuntu, by the node's own package sources

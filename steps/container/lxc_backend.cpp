@@ -111,6 +111,12 @@ class LxcBackend final : public ContainerBackend {
 
   std::vector<Question> ask(const ContainerSpec& spec) const override {
     const std::string folder = shell_quote(lxc_folder(spec.name));
+    if (spec.state == ContainerState::existing) {
+      const std::string name = shell_quote(spec.name);
+      return {{.key = "running",
+               .script = "lxc-info -n " + name + " -sH 2>/dev/null || echo absent\nlxc-info -n " + name +
+                         " -iH 2>/dev/null | grep -v : | head -n 1 || :\n"}};
+    }
     std::vector<Question> out = {
         {.key = "tools", .script = tools_question(spec)},
         {.key = "container", .script = container_question(spec)},
@@ -139,6 +145,7 @@ class LxcBackend final : public ContainerBackend {
   }
 
   Result<Change> plan(const ContainerSpec& spec, const Answers& answers) const override {
+    if (spec.state == ContainerState::existing) return take_existing(spec, answers);
     const Found found = read(spec, answers);
     if (found.state != "absent" && found.rootfs_digest.empty() && (found.rootfs || !found.config.empty())) {
       return fail(make_error(ErrorKind::refused, "a container " + spec.name + " is there that millwright did not make")
@@ -153,6 +160,19 @@ class LxcBackend final : public ContainerBackend {
   }
 
  private:
+  static Result<Change> take_existing(const ContainerSpec& spec, const Answers& answers) {
+    const std::vector<std::string> lines = split_lines(answers.text("running"));
+    if (line_of(lines, 0) != "RUNNING") {
+      return fail(make_error(ErrorKind::refused, "there is no running container " + spec.name + " on the node")
+                      .with_hint("lxc-ls -f there lists them"));
+    }
+    Change change;
+    change.summary = "container " + spec.name + " runs";
+    change.outputs = {
+        {"node", {{"backend", "lxc"}, {"id", spec.name}}}, {"name", spec.name}, {"address", line_of(lines, 1)}};
+    return change;
+  }
+
   static Result<Change> plan_absent(const ContainerSpec& spec, const Found& found) {
     Change change;
     change.summary = "container " + spec.name + (found.state == "absent" ? " is absent, as wanted" : " destroyed");

@@ -57,7 +57,8 @@ constexpr const char* kUndoPrepare = R"sh(if [ "$(readlink @FOLDER@/current 2>/d
   echo "release @N@ is still the current one of "@FOLDER@ >&2; exit 65
 fi
 rm -rf --one-file-system @FOLDER@/releases/@N@
-rmdir @FOLDER@/releases @FOLDER@ /var/lib/millwright/servers 2>/dev/null || :
+if rmdir @FOLDER@/releases 2>/dev/null; then rm -f @FOLDER@/last; fi
+rmdir @FOLDER@ /var/lib/millwright/servers 2>/dev/null || :
 if [ ! -e @FOLDER@ ] && [ -e "$MW_SAVE/no-user" ] && getent passwd @USER@ >/dev/null; then
   rm -rf --one-file-system /var/cache/"millwright-${MW_NAME:-none}"
   userdel @USER@
@@ -94,6 +95,9 @@ if [ "$now" = "$before" ] && [ -n "$now" ]; then
   if cmp -s "$MW_SAVE/unit" /etc/systemd/system/@UNIT@; then
     if [ "$ran" != active ] || systemctl -q is-active @UNIT@; then exit 0; fi  # else it was stopped, but not switched
   fi
+fi
+if [ -n "$before" ] && [ ! -d @FOLDER@/"$before" ]; then
+  echo "release $before is no longer on the node; release @N@ stays" >&2; exit 1
 fi
 systemctl stop @UNIT@ 2>/dev/null || :
 await_gone
@@ -134,6 +138,7 @@ Release make_release(const ServerSpec& spec, const EngineProfile& profile, const
   out.run = "#!/bin/sh\nexec " + shell_join(command) + "\n";
   out.unit = unit_text(spec);
   out.env = env_text(server_environment(spec, profile));
+  out.client_key = spec.api_key;
   if (!spec.api_key.empty() && !profile.api_key.file_flag.empty()) out.api_key = spec.api_key + "\n";
   if (!spec.api_key.empty() && !profile.api_key.config_flag.empty())
     out.api_key_config = replace_all(profile.api_key.config_content, "{value}", Value(spec.api_key).dump());
@@ -152,6 +157,7 @@ Release make_release(const ServerSpec& spec, const EngineProfile& profile, const
                 {"host", spec.host},
                 {"port", spec.port},
                 {"device", spec.device},
+                {"has_key", !spec.api_key.empty()},
                 {"digest", out.digest},
                 {"made_by_run", run},
                 {"run_sha256", sha256_hex(out.run)},
@@ -165,7 +171,9 @@ std::vector<Question> deployed_questions(const ServerSpec& spec) {
       {.key = "releases",
        .script = fill("for d in @FOLDER@/releases/*/; do\n"
                       "  [ -d \"$d\" ] || continue\n"
-                      "  echo \"$(basename \"$d\") $(tr -d '\\n' < \"$d/release.json\" 2>/dev/null || :)\"\ndone\n",
+                      "  echo \"$(basename \"$d\") $(tr -d '\\n' < \"$d/release.json\" 2>/dev/null || :)\"\ndone\n"
+                      // A number is never given twice, not even that of a release which was pruned.
+                      "cat @FOLDER@/last 2>/dev/null || :\n",
                       spec, 0)},
       {.key = "record", .script = fill("cat @FOLDER@/current/release.json 2>/dev/null || :\n", spec, 0)},
       {.key = "files",
@@ -263,6 +271,8 @@ Action place_release_action(const ServerSpec& spec, const Release& release, int 
     action.files.push_back(text_file(folder + "/" + kApiKeyFile, release.api_key, "0640", spec.user()));
   if (!release.api_key_config.empty())
     action.files.push_back(text_file(folder + "/" + kApiKeyConfig, release.api_key_config, "0640", spec.user()));
+  if (!release.client_key.empty())
+    action.files.push_back(text_file(folder + "/" + kClientKey, release.client_key + "\n", "0600"));
   action.files.push_back(text_file(folder + "/release.json", release.record.dump(2) + "\n", "0640"));
   action.script = ":\n";
   action.undo = fill(

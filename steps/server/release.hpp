@@ -14,6 +14,7 @@ struct Release {
   std::string run;             // the program that the unit starts
   std::string unit;            // text of the unit file
   std::string env;             // text of the environment file; secret
+  std::string client_key;      // what clients must send; empty: nothing
   std::string api_key;         // text of the file with the key, where the engine reads one
   std::string api_key_config;  // text of the settings file with the key in it, likewise
   Value record;                // release.json: for people, `releases` and the next run

@@ -185,13 +185,15 @@ Result<std::string> resolve_version(const EngineProfile& profile, const Inputs& 
 }
 
 Result<ServerSpec> server_spec(const EngineProfile& profile, const Inputs& given) {
-  auto version = resolve_version(profile, given);
-  if (!version) return fail(version.error());
   ServerSpec spec;
+  spec.release = optional_integer<int>(given, "release");
+  // An earlier release is as the node has it; nothing is installed.
+  auto version = spec.release ? Result<std::string>(given.string_or("version", "")) : resolve_version(profile, given);
+  if (!version) return fail(version.error());
   spec.name = given.string("name");
   spec.engine = profile.id;
   spec.version = *version;
-  spec.source = merged_sources(profile, given).at(*version);
+  if (!spec.release) spec.source = merged_sources(profile, given).at(*version);
   spec.model = given.string("model");
   spec.model_sha256 = given.string_or("model_sha256", "");
   spec.served_name = given.string_or("served_name", "");
@@ -214,7 +216,6 @@ Result<ServerSpec> server_spec(const EngineProfile& profile, const Inputs& given
     for (const auto& [key, value] : env.items())
       spec.env[key] = value.is_string() ? value.get<std::string>() : value.dump();
   }
-  spec.release = optional_integer<int>(given, "release");
   spec.ready_timeout = given.duration("ready_timeout");
   spec.stall_timeout = given.duration("stall_timeout");
   return spec;

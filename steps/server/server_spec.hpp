@@ -18,6 +18,7 @@ namespace millwright {
 // Files of a release that hold the key, for engines that read it from one.
 inline constexpr const char* kApiKeyFile = "api_key";
 inline constexpr const char* kApiKeyConfig = "config.yaml";  // SGLang reads only what is named so
+inline constexpr const char* kClientKey = "client_key";      // the key, for root alone: what a test of it must send
 
 struct ServerSpec {
   std::string name;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <regex>
 
+#include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
@@ -88,16 +89,33 @@ class Deployment {
 
   // An earlier release is run as its record says, not as the inputs do.
   Result<void> take_release(int number) {
-    NodeCommand command;
-    command.script =
-        "cat " + shell_quote(spec_.folder() + "/releases/" + std::to_string(number) + "/release.json") + "\n";
-    auto answer = context_.node().run(command);
-    if (!answer) return fail(answer.error());
-    const Value record = Value::parse(answer->out, nullptr, false);
-    if (!answer->ok() || !record.is_object()) {
+    const std::string folder = shell_quote(spec_.folder() + "/releases/" + std::to_string(number));
+    NodeCommand record_command;
+    record_command.script = "cat " + folder + "/release.json\n";
+    NodeCommand rest;
+    rest.script = "program=$(sed -n 's/^exec \\([^ ]*\\).*/\\1/p' " + folder +
+                  "/run)\nif [ -x \"$program\" ]; then echo installed; else echo gone; fi\ncat " + folder + "/" +
+                  kClientKey + " 2>/dev/null || :\n";
+    auto answers = context_.node().run_all({record_command, rest});
+    if (!answers) return fail(answers.error());
+    const Value record = Value::parse(answers->at(0).out, nullptr, false);
+    if (!answers->at(0).ok() || !record.is_object()) {
       return fail(make_error(ErrorKind::refused, "server " + spec_.name + " has no release " + std::to_string(number))
-                      .with_hint("ls " + spec_.folder() + "/releases on the node shows which there are"));
+                      .with_hint("`millwright releases` lists those of a host"));
     }
+    const std::vector<std::string> lines = split_lines(answers->at(1).out);
+    if (lines.empty() || lines[0] != "installed") {
+      return fail(make_error(ErrorKind::refused, "the environment of release " + std::to_string(number) + ", " +
+                                                     record.value("environment", "") + ", is no longer there")
+                      .with_class("file_missing")
+                      .with_hint("deploy that version again, with the inputs that it had"));
+    }
+    if (lines.size() > 1) {
+      spec_.api_key = lines[1];
+      redactor().add(spec_.api_key);
+    }
+    spec_.engine = record.value("engine", spec_.engine);
+    spec_.device = record.value("device", spec_.device);
     spec_.version = record.value("version", spec_.version);
     spec_.model = record.value("model", spec_.model);
     spec_.host = record.value("host", spec_.host);
@@ -299,6 +317,7 @@ std::vector<Error> ServerStep::check_command(const Inputs& inputs) const {
   if (!inputs.has("engine")) return {};
   auto profile = engine_profile(knowledge_, inputs.string("engine"));
   if (!profile) return {profile.error()};
+  if (inputs.has("release")) return {};  // its command is as it was then
   std::vector<Error> errors = unspellable(*profile, inputs);
   const std::vector<std::string> extra =
       has_unknown(inputs.value("extra_flags")) ? std::vector<std::string>{} : inputs.strings("extra_flags");
@@ -343,6 +362,7 @@ Result<StepOutcome> ServerStep::run(StepContext& context) const {
   auto spec = server_spec(*profile, inputs);
   if (!spec) return fail(spec.error());
   if (const std::vector<Error> wrong = check_command(inputs); !wrong.empty()) return fail(wrong.front());
+  if (spec->release) return Deployment(context, *profile, std::move(*spec), {}).run();
   const EngineInstaller* installer = find_installer(source_text(spec->source, "method"));
   if (installer == nullptr)
     return fail(ErrorKind::invalid, "the source of " + spec->version + " names no known method");

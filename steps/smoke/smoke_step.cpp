@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "orchestrator/base/clock.hpp"
 #include "orchestrator/base/knowledge.hpp"
 #include "orchestrator/base/redact.hpp"
+#include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "steps/smoke/register.hpp"
 #include "steps/smoke/smoke.hpp"
@@ -52,7 +54,8 @@ Signature smoke_signature(const SmokeRules& rules) {
       "A server that says it is ready may still answer nothing or garbage. This step asks for the model list, a first "
       "token, known answers, a paragraph, the same answer as a stream, and log-probabilities, and names what is wrong "
       "by a class of playbooks/knowledge/classes.yml. Raw bytes of every failed exchange are kept as evidence. It "
-      "changes nothing, so there is nothing to undo.";
+      "changes nothing but for a note in the current release of the server that it has passed "
+      "(`millwright releases`), so there is nothing to undo.";
   signature.inputs = smoke_inputs(rules);
   signature.outputs = {{"verdict", ValueType::string, "pass, degraded, fail or inconclusive"},
                        {"class", ValueType::string, "Symptom class; empty when all is well"},
@@ -238,7 +241,24 @@ Result<StepOutcome> SmokeStep::run(StepContext& context) const {
   outcome.outputs = {{"verdict", to_string(report.verdict)},
                      {"class", report.symptom_class},
                      {"report", redactor().redact_value(to_json(report))}};
+  const bool passed = report.verdict == VerdictKind::pass || report.verdict == VerdictKind::degraded;
+  if (tunnel && passed) {
+    NodeCommand mark;
+    mark.script = mark_verified_script(context.inputs().string("endpoint"), std::string(to_string(report.verdict)),
+                                       iso_utc(context.clock().now()), context.run_id());
+    if (auto marked = context.node().run(mark); !marked) return fail(marked.error());
+  }
   return outcome;
+}
+
+std::string mark_verified_script(const std::string& endpoint, const std::string& verdict, const std::string& at,
+                                 const std::string& run) {
+  const std::size_t host = endpoint.find("://");
+  const std::size_t path = host == std::string::npos ? std::string::npos : endpoint.find('/', host + 3);
+  const std::string base = endpoint.substr(0, path);
+  return "for d in /var/lib/millwright/servers/*/current; do\n  case \"$(cat \"$d/health\" 2>/dev/null)\" in\n    " +
+         shell_quote(base + "/") + "*)\n      umask 027\n      { echo " + shell_quote(verdict + " " + at + " " + run) +
+         " > \"$d/verified.new\" && mv -f \"$d/verified.new\" \"$d/verified\"; } 2>/dev/null || : ;;\n  esac\ndone\n";
 }
 
 Result<std::shared_ptr<const SmokeRules>> load_smoke_rules(const Knowledge& knowledge) {

@@ -1,5 +1,6 @@
 """The main job on real parts: a real engine, a real small model, and real garbage that ends rolled back."""
 import json
+import pathlib
 
 import pytest
 from conftest import ROOT, Millwright
@@ -97,6 +98,51 @@ def test_an_engine_too_old_is_cured_by_an_upgrade(lab, millwright, inputs, good)
     # Both versions are there, side by side; the one that failed can be gone back to.
     assert {"llama.cpp-0.1.10", "llama.cpp-0.7.0"} <= set(inside(lab, "ls /opt/millwright/engines").split())
     assert inside(lab, "ls /var/lib/millwright/servers/old/releases").split() == ["1", "2"]
+
+
+def releases(millwright, *words):
+    """{server: {number: release}} of the container, and its environments."""
+    shown = json.loads(millwright.run("releases", NODE, "-i", millwright.inventory, "--json", *words).expect(0).out)
+    box = next(place for place in shown if place["node"] == f"{NODE}/llm")
+    return {server["name"]: {release["number"]: release for release in server["releases"]}
+            for server in box["servers"]}, [pathlib.Path(row["folder"]).name for row in box["environments"]]
+
+
+def test_releases_are_listed_gone_back_to_and_pruned(lab, millwright, inputs, good):
+    servers, environments = releases(millwright)
+    assert servers["llm"][1]["verified"] == "pass" and servers["llm"][1]["current"]
+    assert servers["old"][1]["verified"] is None, "it never started"
+    millwright.apply(PLAYBOOK, *inputs(version="2026.10.11549", name="old", port=8081), timeout=900).expect(0)
+    servers, _ = releases(millwright)
+    newest = max(servers["old"])
+    assert servers["old"][newest]["current"] and servers["old"][newest]["version"] == "2026.10.11549"
+    back = millwright.run("releases", f"{NODE}/llm/old", "-i", millwright.inventory, "--to", "2", "-y", "--json",
+                          timeout=600).expect(0)
+    assert back.verdicts()[-1][0] == "pass"
+    servers, _ = releases(millwright)
+    assert servers["old"][2]["current"] and servers["old"][2]["verified_at"] > servers["old"][newest]["verified_at"]
+    # Nothing goes without being asked for.
+    assert millwright.run("releases", NODE, "-i", millwright.inventory, "--prune").code == 1
+    assert releases(millwright)[0] == servers
+    millwright.run("releases", NODE, "-i", millwright.inventory, "--prune", "-y").expect(0)
+    servers, environments = releases(millwright)
+    assert list(servers["old"]) == [2] and list(servers["llm"]) == [1]
+    assert "llama.cpp-0.1.10" not in environments
+    assert served(lab) == "good"
+
+
+def test_a_port_that_is_taken_is_refused_by_name(lab, millwright, inputs, good):
+    taken = millwright.apply(PLAYBOOK, *inputs(name="second"), timeout=300)
+    assert taken.code in (2, 3), taken.out
+    error = [event for event in taken.of("step_finished", step="server")][-1]["data"]["error"]
+    assert error["class"] == "port_taken" and "millwright-llm.service" in error["message"], error
+
+
+def test_whose_memory_ran_out_is_named(lab, millwright, inputs, good):
+    small = millwright.apply(PLAYBOOK, *inputs(name="small", port=8083, memory_max="64MiB"), timeout=600)
+    error = [event for event in small.of("step_finished", step="server")][-1]["data"]["error"]
+    assert error["class"] == "oom_killed", error
+    assert "ls: " in lab.ssh(NODE, "lxc-attach -n llm -- ls /var/lib/millwright/servers/small 2>&1 || :").stdout
 
 
 def test_a_first_deployment_that_is_broken_leaves_nothing(lab, millwright, inputs, good):

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include "direct_http.hpp"
+
 #include "orchestrator/base/redact.hpp"
+#include "orchestrator/base/text.hpp"
 #include "rules_fixture.hpp"
 #include "tests/support/replay_surface.hpp"
+#include "tests/unit/steps_core/real_shell.hpp"
 
 namespace millwright {
 namespace {
@@ -18,7 +22,10 @@ class MemoryTunnel final : public NodeTunnel {
 class MemoryNode final : public StepNode {
  public:
   std::string name() const override { return "gpu1/llm"; }
-  Result<Answer> run(const NodeCommand&) override { return Answer{}; }
+  Result<Answer> run(const NodeCommand& command) override {
+    ran.push_back(command.script);
+    return Answer{};
+  }
   Result<std::vector<Answer>> run_all(const std::vector<NodeCommand>& commands) override {
     return std::vector<Answer>(commands.size());
   }
@@ -33,6 +40,7 @@ class MemoryNode final : public StepNode {
   }
   Result<void> reconnect(Milliseconds) override { return {}; }
   std::string opened;
+  std::vector<std::string> ran;
   bool unreachable = false;
 };
 
@@ -88,6 +96,8 @@ TEST(SmokeStep, AHealthyServerPassesThroughTheTunnel) {
   EXPECT_EQ(context.probes.size(), 7u);
   EXPECT_TRUE(context.kept.empty());
   EXPECT_EQ(outcome->outputs.at("verdict"), "pass");
+  ASSERT_EQ(context.memory_node.ran.size(), 1u) << "the release is marked as verified";
+  EXPECT_NE(context.memory_node.ran[0].find("servers/*/current"), std::string::npos);
 }
 
 TEST(SmokeStep, AFailedTestIsAVerdictWithEvidenceNotAnError) {
@@ -105,6 +115,7 @@ TEST(SmokeStep, AFailedTestIsAVerdictWithEvidenceNotAnError) {
   EXPECT_NE(context.kept.at("known_answers-capital.txt").find("\"content\":null"), std::string::npos);
   EXPECT_EQ(outcome->outputs.at("report").at("probes").at(2).at("exchanges").at(0).at("evidence"),
             "evidence/known_answers-capital.txt");
+  EXPECT_TRUE(context.memory_node.ran.empty()) << "what has failed is not marked";
   EXPECT_EQ(context.probes.at(2).at("class"), "immediate_eos_null");
   EXPECT_EQ(context.probes.at(2).at("expected"), "Paris");
 }
@@ -151,6 +162,23 @@ TEST(SmokeStep, InputsAreCheckedBeforeAnythingIsAsked) {
   EXPECT_EQ(errors({{"endpoint", "http://h:99999"}}), Names{"endpoint"});
   EXPECT_EQ(errors({{"url", "ftp://h"}}), Names{"url"});
   EXPECT_EQ(errors({{"url", "http://h"}, {"questions", {{{"ask", "x"}}}}}), Names{"questions"});
+}
+
+TEST(MarkVerified, OnlyTheReleaseThatAnswersThereIsMarked) {
+  const testing_tools::RealShell shell;
+  for (const char* name : {"a", "b"}) {
+    shell.write(std::string("servers/") + name + "/releases/1/health",
+                std::string("http://127.0.0.1:") + (name[0] == 'a' ? "8080" : "80801") + "/health\n");
+    std::filesystem::create_symlink("releases/1", shell.path(std::string("servers/") + name + "/current"));
+  }
+  const std::string script =
+      replace_all(mark_verified_script("http://127.0.0.1:8080/v1", "pass", "2026-11-30T10:00:00Z", "r1"),
+                  "/var/lib/millwright", shell.path(""));
+  EXPECT_TRUE(shell.run(script, "-eu").ok());
+  EXPECT_EQ(shell.read("servers/a/releases/1/verified"), "pass 2026-11-30T10:00:00Z r1\n");
+  EXPECT_FALSE(std::filesystem::exists(shell.path("servers/b/releases/1/verified")));
+  // Where nothing of ours is, nothing happens.
+  EXPECT_TRUE(shell.run(mark_verified_script("http://127.0.0.1:1/v1", "pass", "t", "r"), "-eu").ok());
 }
 
 TEST(SplitEndpoint, TakesWhatPeopleWrite) {
