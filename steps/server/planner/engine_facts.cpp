@@ -40,6 +40,12 @@ Range EngineFacts::range(const std::string& name) const {
   return {values[0].get<double>(), values[1].get<double>(), values[2].get<double>()};
 }
 
+std::vector<std::string> EngineFacts::launch() const {
+  std::vector<std::string> out;
+  for (const Value& word : list("launch")) out.push_back(word.get<std::string>());
+  return out.empty() ? head_.value("launch", out) : out;
+}
+
 const Value& EngineFacts::list(const std::string& name) const {
   static const Value none = Value::array();
   const auto found = set_.find(name);
@@ -97,6 +103,35 @@ Result<EngineFacts> engine_facts(const Knowledge& knowledge, const std::string& 
   return EngineFacts(engine, *parsed, *found, std::move(set));
 }
 
+namespace {
+
+Result<std::vector<std::string>> choices_of(const Value& flag, const Version& version, bool was_read) {
+  std::vector<std::string> out;
+  for (const Value& row : flag.value("choices", Value::array())) {
+    const auto matches = version_matches(version, row.value("versions", std::string(">=0")));
+    if (!matches) return fail(matches.error());
+    if (was_read && !*matches) continue;
+    for (const Value& value : row.at("values")) {
+      const auto text = value.get<std::string>();
+      if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(text);
+    }
+  }
+  return out;
+}
+
+// Whether `version` is one that the data was read from, or newer than all of them.
+bool was_read(const Value& engine, const Version& version) {
+  bool older = true;
+  for (const Value& one : engine.at("checked")) {
+    const auto parsed = Version::parse(one.get<std::string>());
+    if (parsed && *parsed == version) return true;
+    older = older && parsed && *parsed < version;
+  }
+  return older;
+}
+
+}  // namespace
+
 Result<FlagTable> FlagTable::load(const Knowledge& knowledge, const std::string& engine, const Version& version) {
   FlagTable out;
   out.prefixes_ = engine != "llama.cpp";
@@ -107,7 +142,14 @@ Result<FlagTable> FlagTable::load(const Knowledge& knowledge, const std::string&
   for (const Value& flag : found->at("flags")) {
     Row row;
     row.name = flag.at("name").get<std::string>();
-    row.also = flag.value("also", std::vector<std::string>{});
+    for (const std::string& other : flag.value("also", std::vector<std::string>{})) {
+      const bool short_name = starts_with(other, "-");
+      row.also.push_back(short_name ? other.substr(1) : other);
+      if (short_name) row.one_dash.push_back(row.also.back());
+    }
+    auto choices = choices_of(flag, version, was_read(*found, version));
+    if (!choices) return fail(choices.error());
+    row.choices = std::move(*choices);
     const auto spans = flag.value("versions", std::vector<std::string>{});
     row.versions = join(spans, " or ");
     row.here = spans.empty();
@@ -158,7 +200,10 @@ FlagTable::Found FlagTable::find(const std::string& word) const {
   std::vector<std::string> names;
   std::vector<const Row*> begun;
   for (const Row& row : rows_) {
-    if (named(row) && row.here) return {row.name, wanted, "", false, row.versions};
+    if (named(row) && row.here) {
+      const bool one_dash = std::find(row.one_dash.begin(), row.one_dash.end(), wanted) != row.one_dash.end();
+      return {row.name, wanted, "", false, row.versions, one_dash};
+    }
     if (named(row)) elsewhere = &row;
     if (!row.here) continue;
     names.push_back(row.name);
@@ -179,6 +224,13 @@ FlagTable::Found FlagTable::find(const std::string& word) const {
     out.near = most_words_in_common(wanted, names);
   }
   return out;
+}
+
+std::vector<std::string> FlagTable::choices(const std::string& name) const {
+  for (const Row& row : rows_) {
+    if (row.name == name && row.here) return row.choices;
+  }
+  return {};
 }
 
 }  // namespace millwright::planner

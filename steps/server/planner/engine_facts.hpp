@@ -27,7 +27,8 @@ class EngineFacts {
   const std::string& engine() const { return engine_; }
   const Version& version() const { return version_; }
   std::string title() const { return head_.value("title", engine_); }
-  std::vector<std::string> launch() const { return head_.value("launch", std::vector<std::string>{}); }
+  // The words that start a server; a fact `launch` of the version wins.
+  std::vector<std::string> launch() const;
   std::string model_flag() const { return head_.value("model_flag", std::string()); }
 
   // A fact that is not there, or of another type, is 0, empty or false: the data is checked by tests.
@@ -59,16 +60,22 @@ class FlagTable {
     std::string spelling;  // as this version's command line takes it, without dashes
     std::string near;      // when it is unknown: the nearest that this version has
     bool known_elsewhere = false;
-    std::string versions;  // of those that have it
+    std::string versions;   // of those that have it
+    bool one_dash = false;  // `spelling` is a short name: "-tp", never "--tp"
   };
   // Dashes in front and underscores are forgiven. Python's argparse takes any prefix that only one flag has (--tp), and
   // vLLM's switches have a --no-... each.
   Found find(const std::string& word) const;
+  // Values that flag `name` (its first name) can have in this version; nothing where the data has no list. For a
+  // version between those that were read, what any of them takes.
+  std::vector<std::string> choices(const std::string& name) const;
 
  private:
   struct Row {
     std::string name;
     std::vector<std::string> also;
+    std::vector<std::string> one_dash;  // of `also`, without the dash
+    std::vector<std::string> choices;
     std::string versions;
     bool here = false;
   };

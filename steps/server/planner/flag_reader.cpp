@@ -10,47 +10,121 @@
 namespace millwright::planner {
 namespace {
 
-// What a value has to be, for the flags that the arithmetic reads.
-enum class Wants { whole, share, positive, json };
+// What a value has to be, for the flags that the arithmetic reads. Lists of words are data: FlagTable::choices.
+enum class Wants { whole, size, real, list, drafts };
 struct Rule {
   const char* name;
   Wants wants;
+  double least;
+  double most;          // 0: no limit
+  bool above_least;     // `least` itself is not possible
+  const char* instead;  // words, each between spaces, that stand for no number
+  const char* words;    // what is possible
 };
-constexpr Rule kRules[] = {{"tensor-parallel-size", Wants::whole},
-                           {"pipeline-parallel-size", Wants::whole},
-                           {"data-parallel-size", Wants::whole},
-                           {"mem-fraction-static", Wants::share},
-                           {"gpu-memory-utilization", Wants::share},
-                           {"max-running-requests", Wants::whole},
-                           {"max-num-seqs", Wants::whole},
-                           {"context-length", Wants::whole},
-                           {"max-num-batched-tokens", Wants::positive},
-                           {"chunked-prefill-size", Wants::positive},
-                           {"mamba-full-memory-ratio", Wants::positive},
-                           {"max-mamba-cache-size", Wants::whole},
-                           {"page-size", Wants::whole},
-                           {"block-size", Wants::whole},
-                           {"parallel", Wants::positive},
-                           {"ctx-size", Wants::positive},
-                           {"speculative-num-draft-tokens", Wants::whole},
-                           {"speculative-config", Wants::json},
-                           {"swa-full-tokens-ratio", Wants::positive},
-                           {"cuda-graph-max-bs", Wants::whole},
-                           {"max-total-tokens", Wants::whole}};
 
-std::string complaint(const std::string& name, const std::string& value) {
-  for (const Rule& rule : kRules) {
-    if (name != rule.name) continue;
-    if (rule.wants == Wants::json) return Value::parse(value, nullptr, false).is_object() ? "" : "is no JSON object";
-    char* end = nullptr;
-    const double number = std::strtod(value.c_str(), &end);
-    const bool read = !value.empty() && (*end == '\0' || ((*end == 'k' || *end == 'K') && end[1] == '\0'));
-    if (!read || !std::isfinite(number)) return "is no number";
-    if (rule.wants == Wants::share && (number <= 0 || number > 1)) return "is not between 0 and 1";
-    if (rule.wants == Wants::whole && (number < 1 || number != std::floor(number))) return "is no whole number from 1";
-    return "";
+constexpr const char* kCount = "a whole number from 1";
+constexpr Rule kRules[] = {
+    {"tensor-parallel-size", Wants::whole, 1, 0, false, "", kCount},
+    {"pipeline-parallel-size", Wants::whole, 1, 0, false, "", kCount},
+    {"data-parallel-size", Wants::whole, 1, 0, false, "", kCount},
+    {"expert-parallel-size", Wants::whole, 1, 0, false, "", kCount},
+    {"max-running-requests", Wants::whole, 1, 0, false, "", kCount},
+    {"max-num-seqs", Wants::whole, 1, 0, false, "", kCount},
+    {"max-total-tokens", Wants::whole, 1, 0, false, "", kCount},
+    {"max-mamba-cache-size", Wants::whole, 1, 0, false, "", kCount},
+    {"max-prefill-tokens", Wants::whole, 1, 0, false, "", kCount},
+    {"context-length", Wants::whole, 1, 0, false, "", kCount},
+    {"page-size", Wants::whole, 1, 0, false, "", kCount},
+    {"block-size", Wants::whole, 1, 0, false, "", kCount},
+    {"cuda-graph-max-bs", Wants::whole, 1, 0, false, "", kCount},
+    {"cuda-graph-max-bs-decode", Wants::whole, 1, 0, false, "", kCount},
+    {"num-gpu-blocks-override", Wants::whole, 1, 0, false, "", kCount},
+    {"speculative-num-draft-tokens", Wants::whole, 1, 0, false, "", kCount},
+    {"speculative-num-steps", Wants::whole, 1, 0, false, "", kCount},
+    {"speculative-eagle-topk", Wants::whole, 1, 0, false, "", kCount},
+    {"ubatch-size", Wants::whole, 1, 0, false, "", kCount},
+    {"batch-size", Wants::whole, 1, 0, false, "", kCount},
+    {"n-cpu-moe", Wants::whole, 0, 0, false, "", "a whole number from 0"},
+    {"spec-draft-n-max", Wants::whole, 0, 0, false, "", "a whole number from 0"},
+    {"fit-ctx", Wants::whole, 0, 0, false, "", "a whole number from 0"},
+    {"chunked-prefill-size", Wants::whole, -1, 0, false, "", "a whole number from 1, or -1: prompts in one piece"},
+    {"ctx-size", Wants::whole, 0, 0, false, "", "a whole number from 1, or 0: what the model was made for"},
+    {"parallel", Wants::whole, 1, 0, false, " -1 ", "a whole number from 1, or -1: chosen by the server"},
+    {"n-gpu-layers", Wants::whole, 0, 0, false, " auto all -1 ", "a whole number from 0, auto or all"},
+    {"max-num-batched-tokens", Wants::size, 1, 0, false, "", "a whole number from 1; 8k is 8000 and 8K is 8192"},
+    {"kv-cache-memory-bytes", Wants::size, 1, 0, false, "", "bytes; 8g is 8000000000 and 8G is 8589934592"},
+    {"mem-fraction-static", Wants::real, 0, 1, true, "", "a number above 0 and up to 1"},
+    {"gpu-memory-utilization", Wants::real, 0, 1, true, "", "a number above 0 and up to 1"},
+    {"mamba-full-memory-ratio", Wants::real, 0, 0, true, "", "a number above 0: memory of states by that of tokens"},
+    {"swa-full-tokens-ratio", Wants::real, 0, 0, true, "", "a number above 0"},
+    {"tensor-split", Wants::list, 0, 0, false, "", "a share for each GPU, as in 3,1"},
+    {"fit-target", Wants::list, 0, 0, false, "", "MiB, one number or one for each GPU"},
+    {"speculative-config", Wants::drafts, 1, 0, false, "",
+     R"(JSON as in {"method": "mtp", "num_speculative_tokens": 3}, with at least one token)"}};
+constexpr Rule kContext = {"max-model-len", Wants::size, 1, 0, false, "", "a whole number from 1; 8k is 8000"};
+constexpr Rule kAutoContext = {"max-model-len",
+                               Wants::size,
+                               1,
+                               0,
+                               false,
+                               " auto -1 ",
+                               "a whole number from 1, 8k (8000), or auto: as much as fits"};
+
+const Rule* rule_of(const std::string& name, const EngineFacts& facts) {
+  if (name == "max-model-len") return facts.flag("auto_context") ? &kAutoContext : &kContext;
+  const auto* found =
+      std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& rule) { return name == rule.name; });
+  return found == std::end(kRules) ? nullptr : found;
+}
+
+bool in_range(const Rule& rule, double number) {
+  if (!std::isfinite(number) || number < rule.least || (rule.above_least && number <= rule.least)) return false;
+  return rule.most <= 0 || number <= rule.most;
+}
+
+bool is_number(const Rule& rule, const std::string& value) {
+  const bool letter = rule.wants == Wants::size && std::string_view("kKmMgGtT").find(value.back()) != std::string::npos;
+  const std::string digits = letter ? value.substr(0, value.size() - 1) : value;
+  char* end = nullptr;
+  const double number = std::strtod(digits.c_str(), &end);
+  const bool plain = digits.find_first_not_of("0123456789.-+eE") == std::string::npos;
+  if (digits.empty() || *end != '\0' || !plain) return false;
+  const bool whole = number == std::floor(number) && digits.find_first_of(".eE") == std::string::npos;
+  return in_range(rule, number) && (rule.wants == Wants::real || letter || whole);
+}
+
+bool is_draft_config(const std::string& value) {
+  const Value config = Value::parse(value, nullptr, false);
+  if (!config.is_object()) return false;
+  const auto tokens = config.find("num_speculative_tokens");
+  return tokens == config.end() || (tokens->is_number_integer() && tokens->get<double>() >= 1);
+}
+
+bool is_possible(const Rule& rule, const std::string& value) {
+  if (value.empty()) return false;
+  if (std::string_view(rule.instead).find(" " + value + " ") != std::string_view::npos) return true;
+  if (rule.wants == Wants::drafts) return is_draft_config(value);
+  if (rule.wants != Wants::list) return is_number(rule, value);
+  const auto parts = split(value, ',');
+  return std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+    return !part.empty() && is_number({"", Wants::real, 0, 0, false, "", ""}, part);
+  });
+}
+
+// What is wrong with the value; nothing when it is possible, or when nobody knows.
+std::optional<InvalidFlag> complaint(const FlagTable& table, const EngineFacts& facts, const std::string& name,
+                                     const std::string& spelled, const std::string& value) {
+  const auto choices = table.choices(name);
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
+    const auto near = nearest(value, choices);
+    return InvalidFlag{spelled, fmt::format("{} {} has no {} '{}'", facts.title(), facts.version().text(), name, value),
+                       (near ? fmt::format("did you mean {}? Possible are ", *near) : std::string("possible are ")) +
+                           join(choices, ", ")};
   }
-  return "";
+  const Rule* rule = rule_of(name, facts);
+  if (rule == nullptr || is_possible(*rule, value)) return {};
+  return InvalidFlag{spelled, fmt::format("'{}' is no value of --{}", value, name),
+                     fmt::format("it is {}", rule->words)};
 }
 
 InvalidFlag unknown_flag(const FlagTable::Found& found, const EngineFacts& facts, const std::string& word) {
@@ -61,6 +135,23 @@ InvalidFlag unknown_flag(const FlagTable::Found& found, const EngineFacts& facts
     out.message += fmt::format(" (versions {} have it)", found.versions.empty() ? "of another time" : found.versions);
   out.hint = found.near.empty() ? "see its --help" : fmt::format("did you mean --{}?", found.near);
   return out;
+}
+
+// A variable of the server's environment, which some switches are.
+bool is_variable(const std::string& word) {
+  return word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos &&
+         word.find('_') != std::string::npos;
+}
+
+void set_variable(const EngineFacts& facts, const std::string& word, const std::string& value, GivenFlags& out) {
+  const std::string known = facts.text("longer_context_variable");
+  if (word == known) {
+    out.set.set(word, value == "true" ? "1" : value);
+    out.spelling[word] = word;
+    return;
+  }
+  out.invalid.push_back({word, fmt::format("of {}'s environment the arithmetic does not read {}", facts.title(), word),
+                         known.empty() ? "leave it out" : fmt::format("it reads {}", known)});
 }
 
 }  // namespace
@@ -75,17 +166,23 @@ Result<GivenFlags> read_flags(const FlagTable& table, const EngineFacts& facts, 
       return fail(make_error(ErrorKind::usage, fmt::format("'{}' names no flag", text))
                       .with_hint("as in --set tensor-parallel-size=2"));
     const std::string value = equals == std::string::npos ? "true" : text.substr(equals + 1);
+    if (is_variable(word)) {
+      set_variable(facts, word, value, out);
+      continue;
+    }
     const FlagTable::Found found = table.find(word);
     if (found.name.empty()) {
       out.invalid.push_back(unknown_flag(found, facts, replace_all(word, "_", "-")));
       continue;
     }
-    if (const std::string wrong = complaint(found.name, value); !wrong.empty())
-      return fail(
-          make_error(ErrorKind::usage, fmt::format("--set {}: '{}' {}", word, value, wrong))
-              .with_hint(fmt::format("{} {} --help says what it takes", facts.title(), facts.version().text())));
+    // A short name has one dash and is the long one's.
+    const std::string spelled = found.one_dash ? found.name : found.spelling;
+    if (auto wrong = complaint(table, facts, found.name, spelled, value)) {
+      out.invalid.push_back(std::move(*wrong));
+      continue;
+    }
     out.set.set(found.name, value);
-    out.spelling[found.name] = found.spelling;
+    out.spelling[found.name] = spelled;
   }
   return out;
 }

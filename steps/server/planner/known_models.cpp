@@ -126,6 +126,12 @@ Result<Model> known_model(const Knowledge& knowledge, const std::string& name) {
   if (!shape) return fail(shape.error());
   Model model;
   model.shape = std::move(*shape);
+  // What an engine downloads; a quantised copy is somebody else's.
+  for (const Value& one : row->at("names")) {
+    const auto full = one.get<std::string>();
+    const bool whole = full.find('/') != std::string::npos && !ends_with(full, "*") && is_named(wanted, lower(full));
+    if (format.empty() && model.repository.empty() && whole) model.repository = full;
+  }
   if (!format.empty()) model.shape.quant = quant_of_format(format);
   if (format.empty()) format = model.shape.quant.method.empty() ? "bf16" : model.shape.quant.method;
   model.weights = weights_of_config(model.shape);

@@ -99,6 +99,10 @@ Result<void> from_index(const fs::path& folder, const Value& index, Model& model
   for (const auto& [tensor, file] : index.at("weight_map").items()) {
     if (file.is_string()) by_file[fs::path(file.get<std::string>()).filename().string()].insert(tensor);
   }
+  if (by_file.empty())
+    return fail(make_error(ErrorKind::invalid,
+                           (folder / "model.safetensors.index.json").string() + " names no tensor in its weight_map")
+                    .with_hint("download it anew; without an index the sizes are worked out from the config"));
   std::vector<TensorInfo> tensors;
   std::size_t absent = 0;
   for (const auto& [file, wanted] : by_file) {

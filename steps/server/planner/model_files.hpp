@@ -25,6 +25,7 @@ struct Model {
   bool is_gguf = false;
   double mmproj_bytes = 0;         // GGUF: a projector beside the model
   std::string source;              // a name of the knowledge: where its figures were read
+  std::string repository;          // a name of the knowledge: "org/name", when it is that checkpoint itself
   std::vector<std::string> notes;  // what a person should know about how it was read
 };
 

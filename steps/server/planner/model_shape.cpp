@@ -58,7 +58,7 @@ std::optional<double> dtype_bytes(const std::string& name) {
       {"u8", 1},      {"uint8", 1},   {"bool", 1},          {"i64", 8},         {"int64", 8},   {"f8_e4m3", 1},
       {"f8_e5m2", 1}, {"f8_e8m0", 1}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1}, {"f4", 0.5},    {"u32", 4}};
   if (const auto found = known.find(word); found != known.end()) return found->second;
-  if (starts_with(word, "fp8") || starts_with(word, "int8")) return 1;
+  if (starts_with(word, "fp8") || starts_with(word, "int8") || word == "mxfp8") return 1;
   if (starts_with(word, "fp4") || starts_with(word, "nvfp4") || starts_with(word, "int4")) return 0.5;
   return {};
 }
@@ -222,6 +222,7 @@ Result<ModelShape> shape_of_config(const Value& config, const std::string& name)
   shape.heads = text.number({"num_attention_heads", "n_head", "n_heads", "num_heads"}, 0);
   shape.vocab = text.number({"vocab_size", "padded_vocab_size"}, outer.number({"vocab_size"}, 0));
   shape.max_positions = positions_of(text);
+  shape.positions = position_shape(text.all());
   // A Mamba block is the whole layer; everything else has an MLP, whose width some leave to the family's rule of 4.
   const bool bare = shape.model_type == "mamba" || shape.model_type == "mamba2" || shape.model_type == "falcon_mamba";
   shape.mlp_width =
@@ -253,7 +254,7 @@ Result<ModelShape> shape_of_config(const Value& config, const std::string& name)
   if (shape.recurrent_layers() > 0 && shape.state.kind == StateKind::none)
     return missing(name, "how large the state of its recurrent layers is");
   const AttentionShape* first = shape.first_attention();
-  if (first != nullptr && (first->kv_heads <= 0 || first->head_dim <= 0))
+  if (first != nullptr && (first->heads <= 0 || first->kv_heads <= 0 || first->head_dim <= 0))
     return missing(name, "its attention heads (num_attention_heads, num_key_value_heads, head_dim)");
   return shape;
 }

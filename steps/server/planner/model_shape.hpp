@@ -69,6 +69,18 @@ struct VisionShape {
   bool has_depth_key = false;  // Qwen spells it `depth`; some engines look for num_hidden_layers only
 };
 
+// What the config says about the longest request, before an engine makes something of it (longest_context).
+struct PositionShape {
+  int smallest = 0;     // of all keys that name a length, or model_max_length where there is one; 0: none says it
+  int first = 0;        // in the order in which SGLang looks for them
+  std::string scaling;  // rope_type; empty: not scaled
+  double factor = 1;
+  int original = 0;      // original_max_position_embeddings: of the scaling
+  int own_original = 0;  // of the config beside it
+};
+// Of the part of the config that describes the language model; a key that is not there leaves `before` as it is.
+PositionShape position_shape(const Value& config, PositionShape before = {});
+
 // How the checkpoint's matrices are stored.
 struct QuantShape {
   std::string method;         // "", fp8, compressed-tensors, awq, gptq, mxfp4, nvfp4, ...
@@ -85,6 +97,7 @@ struct ModelShape {
   int heads = 0;
   int vocab = 0;
   int max_positions = 0;
+  PositionShape positions;
   int mlp_width = 0;
   bool gated_mlp = true;
   bool tied_embeddings = false;

@@ -125,6 +125,7 @@ void choose_flags(Plan& plan, const Query& query, const GivenFlags& given, const
 }
 
 void warn(Plan& plan, const Query& query) {
+  if (!plan.invalid.empty()) return;  // the figures are of flags that it will not start with
   if (query.concurrency && query.context && plan.kv_tokens.mid > 0 && plan.likely.concurrency < *query.concurrency)
     plan.notes.push_back(fmt::format("{} requests of {} tokens do not fit at once: {:.1f} do; the others wait",
                                      *query.concurrency, plan.max_model_len, plan.likely.concurrency));
@@ -141,6 +142,12 @@ void warn(Plan& plan, const Query& query) {
       plan.max_model_len < query.model.shape.max_positions && !query.set.has("ctx-size") && !query.context)
     plan.notes.push_back(
         fmt::format("--fit lowers the context from {} to {}", query.model.shape.max_positions, plan.max_model_len));
+  const int trained = longest_context(query).usual;
+  if (fits_context_itself(query) && plan.likely.starts() && plan.max_model_len < trained)
+    plan.notes.push_back(fmt::format("auto-fit lowers the context from {} to {}", trained, plan.max_model_len));
+  if (query.facts.engine() == "llama.cpp" && trained > 0 && plan.max_model_len > trained)
+    plan.notes.push_back(fmt::format(
+        "the model was made for {} tokens: the server caps a slot there, and cells beyond it lie idle", trained));
   if (query.set.has("speculative-draft-model-path") || query.set.has("model-draft"))
     plan.notes.push_back(
         "the weights and cache of the separate draft model are not counted: give what it takes as --given graphs_gib, "
@@ -185,14 +192,20 @@ Plan make_plan(const Knowledge& knowledge, const Query& query, const GivenFlags&
 
 std::string launch_line(const Query& query, const Plan& plan, const std::string& model) {
   std::vector<std::string> words = query.facts.launch();
+  std::string environment;
   if (!query.facts.model_flag().empty()) words.push_back(query.facts.model_flag());
-  words.push_back(model);
+  words.push_back(query.model.repository.empty() ? model : query.model.repository);
   for (const FlagChoice& flag : plan.flags) {
-    const bool one_letter = query.facts.engine() == "llama.cpp" && flag.name.size() <= 3;
-    words.push_back((one_letter ? "-" : "--") + flag.name);
-    if (flag.value != "true") words.push_back(flag.value);
+    if (flag.name == query.facts.text("longer_context_variable")) {
+      environment += flag.name + "=" + shell_quote(flag.value) + " ";
+    } else if (flag.value != "false") {
+      words.push_back("--" + flag.name);
+      if (flag.value != "true") words.push_back(flag.value);
+    } else if (query.facts.engine() == "vllm") {
+      words.push_back("--no-" + flag.name);  // its switches have both ways; the others' are off without a word
+    }
   }
-  return shell_join(words);
+  return environment + shell_join(words);
 }
 
 }  // namespace millwright::planner

@@ -167,7 +167,8 @@ std::string as_text(const Plan& plan, const Query& query, const std::string& mod
   }
   out += plan.sentence + "\n";
   for (const InvalidFlag& one : plan.invalid) {
-    out += fmt::format("invalid  --{}: {}\n", one.flag, one.message);
+    const bool variable = one.flag.find('_') != std::string::npos;  // of the environment
+    out += fmt::format("invalid  {}{}: {}\n", variable || one.flag == "gpus" ? "" : "--", one.flag, one.message);
     if (!one.hint.empty()) out += fmt::format("         {}\n", one.hint);
   }
   if (!plan.engine_says.empty() && plan.invalid.empty())

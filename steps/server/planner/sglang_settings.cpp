@@ -113,7 +113,8 @@ SglangSettings sglang_settings(const Query& query, const Layout& layout) {
     out.graph_max_bs = std::min(out.graph_max_bs, std::max(1, *out.requests));
   out.graph_max_bs =
       query.set.integer("cuda-graph-max-bs", query.set.integer("cuda-graph-max-bs-decode", out.graph_max_bs));
-  out.context = query.set.integer("context-length", query.context.value_or(query.model.shape.max_positions));
+  out.context = asked_context(query);
+  if (out.context <= 0) out.context = longest_context(query).usual;
   if (out.context <= 0) out.context = 4096;
   out.radix = !query.set.on("disable-radix-cache");
   out.page_size = std::max(1, query.set.integer("page-size", static_cast<int>(facts.number("page_size"))));

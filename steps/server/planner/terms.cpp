@@ -21,9 +21,13 @@ double Settings::number(const std::string& name, double otherwise) const {
   char* end = nullptr;
   const double value = std::strtod(found->second.c_str(), &end);
   if (end == found->second.c_str()) return otherwise;
-  // vLLM takes 8k (1000) and 8K (1024) where it counts tokens.
-  if (*end == 'k') return value * 1000;
-  if (*end == 'K') return value * 1024;
+  // vLLM takes 8k (1000) and 8K (1024) where it counts tokens or bytes; so with m, g and t.
+  double factor = 1;
+  for (const char letter : {'k', 'm', 'g', 't'}) {
+    factor *= 1000;
+    if (*end == letter) return value * factor;
+    if (*end == letter - 'a' + 'A') return value * std::pow(1024.0, std::round(std::log10(factor) / 3));
+  }
   return value;
 }
 
@@ -52,7 +56,7 @@ Result<void> Given::set(const std::string& term, const std::string& value) {
     if (term != name.name) continue;
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
-    if (value.empty() || *end != '\0' || !std::isfinite(number))
+    if (value.empty() || *end != '\0' || !std::isfinite(number) || number < 0)
       return fail(make_error(ErrorKind::usage, fmt::format("'{}' is no number of GiB for {}", value, term))
                       .with_hint("as in --given weights_gib=14.99"));
     this->*name.field = number;

@@ -30,6 +30,19 @@ double expert_workspace_gib(const ModelShape& shape, int tokens, int tp);
 // The KV cache's dtype in bytes: the flag's, or that of the model when it is "auto".
 double kv_dtype_bytes(const std::string& flag, const ModelShape& shape, const std::string& dtype_flag);
 
+// The longest request that the engine lets a server be started for, and the one that it takes when none is asked for.
+// Sources: vllm/config/model.py _get_and_verify_max_len; sglang/srt/utils/hf_transformers get_context_length and
+// configs/model_config.py _derive_context_length. Flags that override the config count.
+struct LongestContext {
+  int most = 0;  // 0: no limit
+  int usual = 0;
+};
+LongestContext longest_context(const Query& query);
+// What was asked for with --context or the engine's own flag; 0: nothing, or as much as fits.
+int asked_context(const Query& query);
+// vLLM: max-model-len is "auto" or -1.
+bool fits_context_itself(const Query& query);
+
 // Layers [first, end) of a pipeline stage.
 struct StageLayers {
   std::size_t first = 0;

@@ -148,6 +148,19 @@ void check_dtypes(const Knowledge& knowledge, const Query& query, const Layout& 
   }
 }
 
+// Longer than the model was made for: both engines end before anything is loaded.
+void check_context(const Query& query, std::vector<InvalidFlag>& out) {
+  const int asked = asked_context(query), most = longest_context(query).most;
+  const std::string variable = query.facts.text("longer_context_variable");
+  if (most <= 0 || asked <= most || query.set.on(variable)) return;
+  out.push_back({query.facts.engine() == "sglang" ? "context-length" : "max-model-len",
+                 fmt::format("{} tokens are more than the {} that {} was made for, and {} refuses to start", asked,
+                             most, query.model.shape.name, query.facts.title()),
+                 fmt::format("at most {}; or, where answers beyond that may be worthless, {}=1 in the server's "
+                             "environment (here: --set {}=1)",
+                             most, variable, variable)});
+}
+
 // Combinations that the engine refuses whatever the memory.
 void check_combinations(const Query& query, std::vector<InvalidFlag>& out) {
   if (query.facts.engine() != "sglang" || !query.model.shape.hybrid()) return;
@@ -201,6 +214,7 @@ std::vector<InvalidFlag> check_validity(const Knowledge& knowledge, const Query&
            "a smaller --set tensor-parallel-size, or more GPUs"});
   }
   check_dtypes(knowledge, query, layout, out);
+  check_context(query, out);
   check_combinations(query, out);
   return out;
 }

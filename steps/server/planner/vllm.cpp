@@ -141,9 +141,9 @@ VllmSettings vllm_settings(const Query& query, const Layout& layout) {
     out.max_seqs = row.at("seqs").get<int>();
     break;
   }
-  out.max_model_len = query.set.integer("max-model-len", query.context.value_or(query.model.shape.max_positions));
-  if (out.max_model_len <= 0)
-    out.max_model_len = query.model.shape.max_positions > 0 ? query.model.shape.max_positions : 4096;
+  out.max_model_len = asked_context(query);
+  if (out.max_model_len <= 0) out.max_model_len = longest_context(query).usual;
+  if (out.max_model_len <= 0) out.max_model_len = 4096;
   out.max_seqs = query.set.integer("max-num-seqs", query.concurrency.value_or(out.max_seqs));
   const bool chunked =
       query.set.text("enable-chunked-prefill", "true") != "false" && !query.set.on("no-enable-chunked-prefill");
@@ -188,13 +188,16 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
   if (query.set.has("num-gpu-blocks-override")) count = query.set.number("num-gpu-blocks-override", count);
   count = std::max(0.0, count);
   const double usable = std::max(0.0, count - query.facts.number("null_block"));
-  const double per_request = blocks_of_request(blocks, settings.max_model_len);
+  out.most_model_len = longest_request(blocks, usable, std::max(settings.max_model_len, longest_context(query).most));
+  // Auto-fit: the longest request that the pool holds, once everything else is measured (_auto_fit_max_model_len).
+  if (fits_context_itself(query) && out.most_model_len > 0)
+    out.max_model_len = std::min(settings.max_model_len, out.most_model_len);
+  const double per_request = blocks_of_request(blocks, out.max_model_len);
   out.concurrency = per_request > 0 ? count / per_request : 0;
   const bool by_groups = query.facts.text("token_line") == "groups";
   out.kv_tokens = by_groups && !blocks.groups.empty()
                       ? std::floor(count / static_cast<double>(blocks.groups.size())) * blocks.least_block_tokens
-                      : std::floor(out.concurrency * settings.max_model_len);
-  out.most_model_len = longest_request(blocks, usable, std::max(settings.max_model_len, shape.max_positions));
+                      : std::floor(out.concurrency * out.max_model_len);
   out.max_running = settings.max_seqs;
   out.state_slots = shape.hybrid() ? count : 0;
 
@@ -202,6 +205,10 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
   const double lacking = blocks.block_bytes * per_request / kGiB - tight.pool;
   if (tight.pool <= 0 || count < 1)
     says(out, Stage::pool_sizing, "ValueError: No available memory for the cache blocks.", lacking);
+  if (usable < per_request && fits_context_itself(query))
+    says(out, Stage::pool_sizing,
+         "ValueError: Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token.",
+         lacking);
   if (usable < per_request)
     says(out, Stage::one_request,
          fmt::format("ValueError: To serve at least one request with the model's max seq len ({}), ({:.2f} GiB KV "

@@ -234,14 +234,6 @@ TEST(Validity, more_ranks_than_gpus) {
   EXPECT_FALSE(asked("Qwen3-8B", "vllm", "0.19.0", "H100", {"tensor-parallel-size=4"}).plan().invalid.empty());
 }
 
-TEST(Flags, values_that_are_none) {
-  const auto facts = engine_facts(shipped(), "vllm", "0.19.0");
-  const auto table = FlagTable::load(shipped(), "vllm", facts->version());
-  for (const char* flag : {"tensor-parallel-size=two", "tensor-parallel-size=0", "gpu-memory-utilization=95",
-                           "max-num-seqs=1.5", "speculative-config=x", "=3"})
-    EXPECT_FALSE(read_flags(*table, *facts, {flag}).has_value()) << flag;
-}
-
 TEST(Engines, versions_that_are_not_covered) {
   EXPECT_FALSE(engine_facts(shipped(), "vllm", "0.6.3").has_value());
   EXPECT_FALSE(engine_facts(shipped(), "vllm", "new").has_value());
@@ -307,7 +299,8 @@ TEST(Render, the_fields_that_scripts_read) {
   EXPECT_EQ(json["max_model_len"], 8192);
   EXPECT_EQ(json["flags"].size(), 2u);
   const std::string text = as_text(q.plan(), q.query, "Qwen3-8B", 80);
-  EXPECT_NE(text.find("vllm serve Qwen3-8B --max-model-len 8192 --tensor-parallel-size 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("vllm serve Qwen/Qwen3-8B --max-model-len 8192 --tensor-parallel-size 2"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("GPU 1"), std::string::npos);
 }
 
@@ -328,7 +321,9 @@ TEST(Given, pins_a_term_and_nothing_else) {
   EXPECT_NEAR(pinned.ranks[0].kv_pool_gib, plain.ranks[0].kv_pool_gib + plain.ranks[0].weights_gib - 20, 1e-6);
   Given given;
   EXPECT_FALSE(given.set("weight_gib", "1").has_value());
-  EXPECT_FALSE(given.set("weights_gib", "much").has_value());
+  for (const char* value : {"much", "", "-1", "nan", "inf", "1e999", "3GiB"})
+    EXPECT_FALSE(given.set("weights_gib", value).has_value()) << value;
+  EXPECT_FALSE(given.weights_gib.has_value());
 }
 
 }  // namespace

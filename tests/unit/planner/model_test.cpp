@@ -199,8 +199,24 @@ TEST(ModelFiles, broken_ones_say_what_and_where) {
   folder.write("config.json", kTiny);
   folder.write("model.safetensors", "version https://git-lfs.github.com/spec/v1");
   EXPECT_NE(read_model(folder.path(), false).error().message.find("model.safetensors"), std::string::npos);
+  std::filesystem::remove(folder.path("model.safetensors"));
+  folder.write("model.safetensors.index.json", R"({"metadata":{"total_size":1000},"weight_map":{}})");
+  const auto empty = read_model(folder.path(), false);
+  ASSERT_FALSE(empty.has_value()) << "weights of no bytes fit everywhere";
+  EXPECT_NE(empty.error().message.find("weight_map"), std::string::npos);
   folder.write("m.gguf", "GGUF\3");
   EXPECT_FALSE(read_model(folder.path("m.gguf"), true).has_value());
+}
+
+TEST(ModelShape, without_heads_nothing_can_be_said) {
+  for (const char* heads : {"0", "-4"}) {
+    const auto out = shape_of_config(
+        Value::parse(std::string(R"({"hidden_size":256,"num_hidden_layers":2,"num_key_value_heads":2,"head_dim":64,)") +
+                     R"("num_attention_heads":)" + heads + "}"),
+        "test");
+    ASSERT_FALSE(out.has_value()) << heads;
+    EXPECT_NE(out.error().message.find("num_attention_heads"), std::string::npos) << out.error().message;
+  }
 }
 
 TEST(KnownModels, by_any_part_of_the_name_and_format) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes playbooks/knowledge/planner/engine_flags.yml anew: which flag each version of an engine knows, read (never run) from
-the engines' own published packages.
+"""Writes playbooks/knowledge/planner/engine_flags.yml anew: which flag each version of an engine knows, and the values that
+a flag of CHOICES can have, read (never run) from the engines' own published packages.
 
 usage: engine_flags.py [--wheels FOLDER] --llama-server PROGRAM
 
@@ -23,7 +23,17 @@ VERSIONS = {
 # Where an engine's arguments are defined.
 SOURCES = {
     "sglang": ("sglang/srt/server_args.py", "sglang/srt/arg_groups/"),
-    "vllm": ("vllm/engine/arg_utils.py", "vllm/entrypoints/openai/cli_args.py", "vllm/entrypoints/launchers/cli_args.py"),
+    "vllm": ("vllm/engine/arg_utils.py", "vllm/entrypoints/openai/cli_args.py", "vllm/entrypoints/launchers/cli_args.py",
+             "vllm/config.py", "vllm/config/"),
+}
+# Flags whose possible values the planner needs: those that its arithmetic reads.
+CHOICES = {
+    "sglang": ("kv-cache-dtype", "dtype", "quantization", "speculative-algorithm", "mamba-ssm-dtype", "mamba-scheduler-strategy",
+               "mamba-radix-cache-strategy"),
+    # vLLM's are Literals of its configuration, by these names.
+    "vllm": {"kv-cache-dtype": "CacheDType", "dtype": "ModelDType", "mamba-cache-dtype": "MambaDType",
+             "mamba-ssm-cache-dtype": "MambaDType", "mamba-cache-mode": "MambaCacheMode"},
+    "llama.cpp": ("cache-type-k", "cache-type-v", "split-mode"),
 }
 # llama.cpp has no package with its sources: `llama-server --help` of the version named. Here are the names by which the
 # planner knows flags, and what the project's own history says about other versions.
@@ -31,23 +41,64 @@ LLAMA_CPP = {
     "checked": ["0.7.0"],
     "source": "llama-server --help of 0.7.0 (build 11669)",
     "flags": {
-        "model": (["m"], ">=0"), "ctx-size": (["c"], ">=0"), "batch-size": (["b"], ">=0"), "ubatch-size": (["ub"], ">=0"),
-        "parallel": (["np"], ">=0"), "n-gpu-layers": (["ngl", "gpu-layers"], ">=0"), "cache-type-k": (["ctk"], ">=0"),
-        "cache-type-v": (["ctv"], ">=0"), "flash-attn": (["fa"], ">=0"), "split-mode": (["sm"], ">=0"),
-        "tensor-split": (["ts"], ">=0"), "main-gpu": (["mg"], ">=0"), "n-cpu-moe": (["ncmoe"], ">=0"), "cpu-moe": (["cmoe"], ">=0"),
-        "override-tensor": (["ot"], ">=0"), "mmproj": (["mm"], ">=0"), "no-mmap": ([], ">=0"), "mlock": ([], ">=0"),
-        "kv-unified": (["kvu"], ">=0"), "swa-full": ([], ">=0"), "cache-ram": (["cram"], ">=0"), "ctx-checkpoints": (["ctxcp"], ">=0"),
-        "fit": ([], ">=0"), "fit-target": (["fitt"], ">=0"), "fit-ctx": (["fitc"], ">=0"), "model-draft": (["md"], ">=0"),
+        "model": (["-m"], ">=0"), "ctx-size": (["-c"], ">=0"), "batch-size": (["-b"], ">=0"), "ubatch-size": (["-ub"], ">=0"),
+        "parallel": (["-np"], ">=0"), "n-gpu-layers": (["-ngl", "gpu-layers"], ">=0"), "cache-type-k": (["-ctk"], ">=0"),
+        "cache-type-v": (["-ctv"], ">=0"), "flash-attn": (["-fa"], ">=0"), "split-mode": (["-sm"], ">=0"),
+        "tensor-split": (["-ts"], ">=0"), "main-gpu": (["-mg"], ">=0"), "n-cpu-moe": (["-ncmoe"], ">=0"), "cpu-moe": (["-cmoe"], ">=0"),
+        "override-tensor": (["-ot"], ">=0"), "mmproj": (["-mm"], ">=0"), "no-mmap": ([], ">=0"), "mlock": ([], ">=0"),
+        "kv-unified": (["-kvu"], ">=0"), "swa-full": ([], ">=0"), "cache-ram": (["-cram"], ">=0"), "ctx-checkpoints": (["-ctxcp"], ">=0"),
+        "fit": ([], ">=0"), "fit-target": (["-fitt"], ">=0"), "fit-ctx": (["-fitc"], ">=0"), "model-draft": (["-md"], ">=0"),
         "spec-type": ([], ">=0.7.0"), "spec-draft-n-max": ([], ">=0.7.0"), "spec-draft-n-min": ([], ">=0.7.0"),
-        "draft": (["draft-n", "draft-max"], "<0.7.0"), "draft-min": ([], "<0.7.0"), "no-kv-offload": (["nkvo"], ">=0"),
-        "host": ([], ">=0"), "port": ([], ">=0"), "alias": (["a"], ">=0"), "api-key-file": ([], ">=0"), "jinja": ([], ">=0"),
-        "threads": (["t"], ">=0"), "verbosity": (["lv"], ">=0"), "rpc": ([], ">=0"), "device": (["dev"], ">=0"),
+        "draft": (["draft-n", "draft-max"], "<0.7.0"), "draft-min": ([], "<0.7.0"), "no-kv-offload": (["-nkvo"], ">=0"),
+        "host": ([], ">=0"), "port": ([], ">=0"), "alias": (["-a"], ">=0"), "api-key-file": ([], ">=0"), "jinja": ([], ">=0"),
+        "threads": (["-t"], ">=0"), "verbosity": (["-lv"], ">=0"), "rpc": ([], ">=0"), "device": (["-dev"], ">=0"),
     },
 }
 
 
 def literal(node):
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def texts(node, lists):
+    """The texts of a list, of a name that stands for one, or of a Literal; None for anything else."""
+    if isinstance(node, ast.Name):
+        return lists.get(node.id)
+    if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Literal":
+        node = node.slice
+        if literal(node):
+            return [literal(node)]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        found = [literal(one) for one in node.elts]
+        return found if found and all(found) else None
+    return None
+
+
+def named_lists(tree):
+    """NAME = ["a", "b"] and NAME = Literal["a", "b"] at the top of a file."""
+    out = {}
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and node.value is not None and texts(node.value, out):
+            out[target.id] = texts(node.value, out)
+    return out
+
+
+def choices_of(tree, lists):
+    """flag -> values, of add_argument(..., choices=...), of Arg(choices=...) and of "Builtins: A, B." in a field's help."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            names = [text for text in map(literal, node.args) if text and text.startswith("--")]
+            for word in node.keywords:
+                if names and word.arg == "choices" and texts(word.value, lists):
+                    yield names[0][2:], texts(word.value, lists)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.annotation, ast.Subscript):
+            name = node.target.id.replace("_", "-")
+            for part in ast.walk(node.annotation):
+                if isinstance(part, ast.keyword) and part.arg == "choices" and texts(part.value, lists):
+                    yield name, texts(part.value, lists)
+                if literal(part) and "Builtins: " in part.value:
+                    yield name, re.search(r"Builtins: ([A-Z0-9, ]+)\.", part.value).group(1).split(", ")
 
 
 def of_calls(tree):
@@ -91,29 +142,50 @@ def of_front_end(tree):
                     yield ["--" + field.target.id.replace("_", "-")]
 
 
+def choices_of_help(text):
+    """llama.cpp: "allowed values: a, b" below a flag, or {a,b} behind it."""
+    name = None
+    for line in text.splitlines():
+        if line.startswith("-"):
+            long = re.findall(r"--([A-Za-z][A-Za-z0-9-]*)", re.split(r"  +(?=[a-z(\[])", line)[0])
+            name = long[0] if long else None
+            inline = re.search(r"\{([a-z,]+)\}", line)
+            if name and inline:
+                yield name, inline.group(1).split(",")
+        allowed = re.search(r"allowed values: (.+)", line)
+        if name and allowed:
+            yield name, allowed.group(1).strip().split(", ")
+
+
 def of_help(text):
     """llama.cpp: "-c,    --ctx-size N    ..." at the beginning of a line; the first long name is the flag's."""
     for line in text.splitlines():
         names = re.findall(r"(?:^|, *)(--?[A-Za-z][A-Za-z0-9-]*)(?=[ ,=]|$)", re.split(r"  +(?=[a-z(\[])", line)[0]) if line.startswith("-") else []
         long = [name[2:] for name in names if name.startswith("--")]
         if long:
-            yield long[0], long[1:] + [name[1:] for name in names if not name.startswith("--")]
+            yield long[0], long[1:] + [name for name in names if not name.startswith("--")]
 
 
 def flags_of(wheel, engine):
-    found = {}
+    """The flags of one version with their other names (a short one keeps its dash), and the values of those of CHOICES."""
+    found, trees, lists, choices = {}, {}, {}, {}
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if not name.endswith(".py") or not any(name == s or (s.endswith("/") and name.startswith(s)) for s in SOURCES[engine]):
-                continue
-            tree = ast.parse(archive.read(name).decode())
+            if name.endswith(".py") and any(name == s or (s.endswith("/") and name.startswith(s)) for s in SOURCES[engine]):
+                trees[name] = ast.parse(archive.read(name).decode())
+                lists.update(named_lists(trees[name]))
+    for name, tree in trees.items():
+        if engine == "sglang" or "config" not in name.split("/")[1]:
+            choices.update({flag: values for flag, values in choices_of(tree, lists) if flag in CHOICES[engine]})
             fields = list(of_fields(tree)) if "arg_groups" in name or "server_args" in name else list(of_front_end(tree))
             for names in list(of_calls(tree)) + fields:
                 long = [n[2:] for n in names if n.startswith("--")]
-                short = [n[1:] for n in names if not n.startswith("--")]
+                short = [n for n in names if not n.startswith("--")]
                 if long:
                     found.setdefault(long[0], set()).update(long[1:] + short)
-    return found
+    if engine == "vllm":
+        choices.update({flag: lists[name] for flag, name in CHOICES[engine].items() if flag in found and name in lists})
+    return found, choices
 
 
 def wheel_of(folder, engine, version):
@@ -154,7 +226,24 @@ def ranges(known, checked):
     return parts
 
 
-def rows(table, checked):
+def choice_rows(per_version, checked, name):
+    """One entry for each list of values, with the versions that have it."""
+    out = []
+    for version in checked:
+        values = per_version.get(version, {}).get(name)
+        if values and (not out or out[-1][1] != values or out[-1][0][-1] != checked[checked.index(version) - 1]):
+            out.append(([version], values))
+        elif values:
+            out[-1][0].append(version)
+    entries = []
+    for versions, values in out:
+        span = ranges(versions, checked)[0]
+        head = f'versions: "{span}", ' if span else ""
+        entries.append("{" + head + "values: [" + ", ".join(f'"{v}"' for v in values) + "]}")
+    return entries
+
+
+def rows(table, checked, choices):
     for name in sorted(table):
         aliases, known = table[name]
         row = [f"name: {name}"]
@@ -167,6 +256,9 @@ def rows(table, checked):
                 row.append(f'versions: ["{spans}"]')
         elif spans != [""]:
             row.append("versions: [" + ", ".join(f'"{s}"' for s in spans) + "]")
+        values = choice_rows(choices, checked, name)
+        if values:
+            row.append("choices: [" + ", ".join(values) + "]")
         yield "      - {" + ", ".join(row) + "}"
 
 
@@ -181,18 +273,22 @@ def main():
     for name, also in of_help(shown.stdout + shown.stderr):
         first = next((n for n in [name, *also] if n in llama_cpp), name)
         llama_cpp[first] = ({name, *also} - {first}, llama_cpp.get(first, ((), ">=0"))[1])
+    values = {name: list_ for name, list_ in choices_of_help(shown.stdout + shown.stderr) if name in CHOICES["llama.cpp"]}
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Which flag each version of an engine knows. Written by regenerate/engine_flags.py; do not edit by hand.",
              "#   versions  every range that knows it; absent: all that were looked at (and later ones, until somebody looks)",
+             "#   also      its other names, a short one with its dash",
+             "#   choices   the values that it can have, of flags that the planner's arithmetic reads",
              "engines:"]
     for engine, versions in VERSIONS.items():
-        per_version = {version: flags_of(wheel_of(folder, engine, version), engine) for version in versions}
+        read = {version: flags_of(wheel_of(folder, engine, version), engine) for version in versions}
         lines += [f"  {engine}:", "    checked: [" + ", ".join(f'"{v}"' for v in versions) + "]",
                   f'    source: "{" and ".join(SOURCES[engine])} in the wheels of these versions"', "    flags:"]
-        lines += rows(merged(per_version), versions)
+        lines += rows(merged({version: flags for version, (flags, _) in read.items()}), versions,
+                      {version: choices for version, (_, choices) in read.items()})
     lines += ["  llama.cpp:", "    checked: [" + ", ".join(f'"{v}"' for v in LLAMA_CPP["checked"]) + "]",
               f'    source: "{LLAMA_CPP["source"]}"', "    flags:"]
-    lines += rows({n: (set(a), v) for n, (a, v) in llama_cpp.items()}, LLAMA_CPP["checked"])
+    lines += rows({n: (set(a), v) for n, (a, v) in llama_cpp.items()}, LLAMA_CPP["checked"], {v: values for v in LLAMA_CPP["checked"]})
     (HERE.parent / "engine_flags.yml").write_text("\n".join(lines) + "\n")
     return 0
 
