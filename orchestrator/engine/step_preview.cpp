@@ -1,5 +1,6 @@
 // A step while nothing is changed: what it says of itself, and what stays unknown until it runs.
 #include "orchestrator/engine/step_runner.hpp"
+#include "steps/contract/drift.hpp"
 
 namespace millwright {
 
@@ -40,13 +41,16 @@ StepResult StepRunner::known_when_it_runs(const Unit& unit, const std::string& w
   return result;
 }
 
-void StepRunner::say_unknown(const Unit& unit, const std::string& summary) {
-  Value data = {{"state", "unknown"}, {"summary", summary}, {"diff", ""}, {"actions", Value::array()}};
+void StepRunner::say_unknown(const Unit& unit, const std::string& summary) { say_seen(unit, "unknown", summary); }
+
+void StepRunner::say_seen(const Unit& unit, const std::string& state, const std::string& summary) {
+  Value data = {{"state", state}, {"summary", summary}, {"diff", ""}, {"actions", Value::array()}};
   if (unit.index) data["item"] = *unit.index;
   run_.recorder.emit(EventType::step_planned, node_name(*unit.decl), unit.decl->id, std::move(data));
 }
 
-// An active step, when nothing is to be changed: what an earlier run left goes on to the steps that read it.
+// An active step, when nothing is to be changed: what an earlier run left goes on to the steps that read it. Where the
+// kind can tell, it is looked at.
 StepResult StepRunner::taken_as_left(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs) {
   if (finished_before(unit) == nullptr) return preview(unit, kind, node, inputs);
   StepResult result;
@@ -54,7 +58,23 @@ StepResult StepRunner::taken_as_left(const Unit& unit, const ActiveStep& kind, N
   result.summary = "not looked at: as run " + run_.looked_at + " left it";
   result.outputs = earlier_outputs(unit);
   result.outputs_known = true;
-  say_unknown(unit, result.summary);
+  const Inputs given(inputs);
+  const auto* tells = dynamic_cast<const TellsDrift*>(&kind);
+  if (tells == nullptr) {
+    say_unknown(unit, result.summary);
+    return result;
+  }
+  AskBatch batch(node);
+  const std::string key = unit.key() + " (look)";
+  batch.add(Wanted{key, kind.preview_questions(given), host_.become_of(*unit.decl)});
+  if (Result<void> sent = batch.send(); !sent) {
+    if (!waits_for_changes(unit, sent.error())) return failed(sent.error());
+  } else if (const std::optional<bool> drifted = tells->drifted(given, batch.answers(key))) {
+    result.progress = *drifted ? Progress::changed : Progress::ok;
+    result.summary = kind.preview(given, batch.answers(key)).value_or("");
+  }
+  const bool drifted = result.progress == Progress::changed;
+  say_seen(unit, drifted ? "change" : std::string(to_string(result.progress)), result.summary);
   return result;
 }
 

@@ -52,6 +52,7 @@ class StepRunner {
   StepResult known_when_it_runs(const Unit& unit, const std::string& why);
   StepResult taken_as_left(const Unit& unit, const ActiveStep& kind, NodeSession& node, const Value& inputs);
   void say_unknown(const Unit& unit, const std::string& summary);
+  void say_seen(const Unit& unit, const std::string& state, const std::string& summary);
   std::vector<Wanted> ahead(const NodeSession& node, const std::string& except, Ahead which) const;
   // The record of an earlier life of the run when this unit had finished in it.
   const StepRecord* finished_before(const Unit& unit) const;

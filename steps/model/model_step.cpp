@@ -338,4 +338,10 @@ Result<std::string> ModelStep::preview(const Inputs& inputs, const Answers& answ
   return source->path() + " is there, " + format_size(found.bytes);
 }
 
+std::optional<bool> ModelStep::drifted(const Inputs& /*inputs*/, const Answers& answers) const {
+  if (!answers.has("model")) return std::nullopt;
+  const ModelFound found = read_look(answers.text("model"));
+  return !found.there || (!found.sidecar_stamp.empty() && found.stamp != found.sidecar_stamp);
+}
+
 }  // namespace millwright

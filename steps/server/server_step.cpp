@@ -391,8 +391,15 @@ Result<std::string> ServerStep::preview(const Inputs& inputs, const Answers& ans
   const std::string wanted = profile->title + " " + spec->version;
   if (!deployed.current) return "would deploy " + wanted + " as release " + std::to_string(deployed.highest + 1);
   const std::string now = deployed.record.value("engine", "") + " " + deployed.record.value("version", "");
-  return "runs " + now + " (" + deployed.active + ") as release " + std::to_string(*deployed.current) + "; wanted " +
-         wanted;
+  const std::string release = now + " as release " + std::to_string(*deployed.current);
+  if (deployed.active != "active") return "does not run (" + deployed.active + "): " + release;
+  if (!deployed.files_unchanged) return "runs with files that were changed by hand: " + release;
+  return "runs " + release + "; wanted " + wanted;
+}
+
+std::optional<bool> ServerStep::drifted(const Inputs& /*inputs*/, const Answers& answers) const {
+  const DeployedServer deployed = read_deployed(answers);
+  return !deployed.current || !deployed.files_unchanged || deployed.active != "active" || !deployed.model_there;
 }
 
 void register_server_steps(StepRegistry& registry, const Knowledge& knowledge) {

@@ -106,6 +106,8 @@ std::string unit_text(const ServerSpec& spec) {
          "env\nExecStart=" + current + "run\n" + before + "SyslogIdentifier=" + spec.name +
          "\nLogRateLimitIntervalSec=0\nCacheDirectory=millwright-" + spec.name +
          "\nCacheDirectoryMode=0700\nEnvironment=HOME=" + cache + " XDG_CACHE_HOME=" + cache +
+         // The environment is not the server's to write to: byte code is compiled once a server, not at each start.
+         " PYTHONPYCACHEPREFIX=" + cache + "/python" +
          "\nRestart=on-failure\nRestartSec=15\nTimeoutStartSec=120\nTimeoutStopSec=90\nKillMode=mixed\n"
          "OOMPolicy=stop\nLimitNOFILE=1048576\nLimitMEMLOCK=infinity\nUMask=0077\n"
          "NoNewPrivileges=yes\nPrivateTmp=yes\nProtectSystem=strict\nProtectHome=read-only\n"

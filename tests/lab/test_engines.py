@@ -42,12 +42,14 @@ def lock(tmp_path, fetched):
 @pytest.fixture
 def server(write, model, lock):
     """server(**more of the source) -> a playbook that serves the model with the engine from that source."""
-    def make(**source):
-        return write({"id": "server", "uses": "server", "with": {
-            "name": "llm", "engine": "llama.cpp", "version": VERSION, "model": model, "context": 2048, "port": 8080,
-            "sources": {VERSION: {"method": "uv", "lock": str(lock), "launcher": "llama.cpp-xllamacpp.py",
-                                  "apt": ["libgomp1"], "uv": UV, **source}}}, "on_failure": [{"do": "rollback"}]})
-    return make
+    return lambda **source: write(step(model, lock, source))
+
+
+def step(model, lock, source=None, **more):
+    return {"id": more.get("name", "server"), "uses": "server", "with": {
+        "name": "llm", "engine": "llama.cpp", "version": VERSION, "model": model, "context": 2048, "port": 8080,
+        "sources": {VERSION: {"method": "uv", "lock": str(lock), "launcher": "llama.cpp-xllamacpp.py",
+                              "apt": ["libgomp1"], "uv": UV, **(source or {})}}, **more}, "on_failure": [{"do": "rollback"}]}
 
 
 def traces(lab):
@@ -125,9 +127,59 @@ def test_without_network_from_a_wheelhouse(lab, millwright, server, fetched, tmp
     subprocess.run(["/usr/bin/python3", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", house, f"uv=={UV['version']}"],
                    check=True)
     assert hashlib.sha256(next(house.glob("uv-*")).read_bytes()).hexdigest() in UV["sha256"]
-    lab.ssh(NODE, "apt-get install -qqy python3-venv libgomp1 >/dev/null; ip route save default >/tmp/route; ip route del default")
+    lab.ssh(NODE, "set -e; apt-get update -qq; apt-get install -qqy python3-venv libgomp1 >/dev/null; ip route save default >/tmp/route; ip route del default")
     try:
         run = millwright.apply(server(wheelhouse=str(house)), timeout=900).expect(0)
         millwright.run("rollback", "-y", run.events[0]["run"], timeout=300).expect(0)
     finally:
         lab.ssh(NODE, "ip route restore </tmp/route; apt-get purge -qqy python3-venv libgomp1 >/dev/null; apt-get autopurge -qqy >/dev/null")
+
+
+def ask(lab, port):
+    return lab.ssh(NODE, f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/v1/models\", timeout=20).status)'").stdout.strip()
+
+
+@pytest.fixture
+def two(lab, millwright, write, model, lock):
+    """Two servers on one node that share an engine; taken back at the end."""
+    play = write(step(model, lock, name="one", port=8081), step(model, lock, name="two", port=8082))
+    run = millwright.apply(play, timeout=900).expect(0)
+    yield play
+    millwright.run("rollback", "-y", run.events[0]["run"], timeout=600).expect(0)
+
+
+def test_two_servers_on_one_node_and_one_that_died_is_found(lab, millwright, two):
+    assert ask(lab, 8081) == ask(lab, 8082) == "200"
+    assert millwright.apply(two).expect(0).of("action_started") == []
+    millwright.run("verify", "-i", millwright.inventory, two, timeout=300).expect(0)
+    lab.ssh(NODE, "systemctl stop millwright-two")
+    found = millwright.run("verify", "-i", millwright.inventory, two, timeout=300)
+    assert found.code == 2 and "does not run" in found.out and "1 step on 1 host is not as the playbook says" in found.out, found.out
+    assert ask(lab, 8081) == "200", "the neighbour was left alone"
+    again = millwright.apply(two, timeout=600).expect(0)
+    assert {step for (_, step), state in again.states().items() if state == "changed"} == {"two"}
+    assert ask(lab, 8082) == "200"
+
+
+def test_a_port_that_is_taken_is_said_with_who_has_it(lab, millwright, server):
+    before = traces(lab)
+    lab.ssh(NODE, "systemd-run -q --unit=squatter python3 -m http.server 8080 --bind 127.0.0.1; "
+                  "until ss -ltnH 'sport = :8080' | grep -q LISTEN; do sleep 0.1; done")
+    try:
+        run = millwright.apply(server(), timeout=300).expect(3)
+        failed = run.of("step_finished", step="server")[0]["data"]["error"]
+        assert failed["class"] == "port_taken" and "python3" in failed["message"] and "squatter" in failed["message"], failed
+        assert run.of("action_started") == []
+    finally:
+        lab.ssh(NODE, "systemctl stop squatter")
+    assert traces(lab) == before
+
+
+def test_a_start_that_hangs_is_ended_and_taken_back(lab, millwright, write, model, lock):
+    before = traces(lab)
+    hangs = step(model, lock, {"launcher": "", "entry": ["-c", "import time; print('here', flush=True); time.sleep(100000)"]},
+                 stall_timeout="15s")
+    run = millwright.apply(write(hangs), timeout=600).expect(3)
+    failed = run.of("step_finished", step="server")[0]["data"]["error"]
+    assert failed["class"] == "start_timeout" and "nothing moved for 15" in failed["message"], failed
+    assert traces(lab) == before
