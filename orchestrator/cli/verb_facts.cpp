@@ -65,7 +65,7 @@ int run(const Session& session, const Options& options) {
 
 void add_facts(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("facts", "The GPUs of a host, their drivers, and who holds them");
+  CLI::App* verb = app.add_subcommand("facts", "GPUs of a host, their drivers, and who holds them");
   verb->add_option("host", options->host, "A host of the inventory")->type_name("HOST")->required();
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);

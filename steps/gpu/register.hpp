@@ -1,4 +1,4 @@
-// The step kinds of this folder: gpu.facts, gpu.bind.
+// The step kinds of this folder: gpu.facts, gpu.bind, gpu.check, gpu.driver.
 #pragma once
 
 namespace millwright {
