@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "orchestrator/base/text.hpp"
+#include "steps/model/hash_memo.hpp"
 
 namespace millwright {
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::string_view kOnNode = "node:";
 constexpr std::string_view kPypi = "pypi:";
 constexpr std::size_t kRevisionDigits = 12;
+constexpr std::uintmax_t kWorthRemembering = 64U << 20;  // less is read in an instant
 
 // A folder name out of whatever the source is called.
 std::string tidy(std::string text) {
@@ -94,7 +96,27 @@ Result<ModelSource> model_source(const Inputs& inputs, const std::string& sha256
   return out;
 }
 
+namespace {
+
+Result<std::string> read_and_hash(const std::string& path);
+
+}  // namespace
+
 Result<std::string> hash_file(const std::string& path) {
+  std::error_code failed;
+  const std::uintmax_t size = std::filesystem::file_size(path, failed);
+  if (failed || size < kWorthRemembering) return read_and_hash(path);
+  const HashMemo memo = HashMemo::of_this_user();
+  const std::string state = file_state(path);
+  if (auto known = memo.find(path, state)) return *known;
+  auto hashed = read_and_hash(path);
+  if (hashed) memo.keep(path, state, *hashed);
+  return hashed;
+}
+
+namespace {
+
+Result<std::string> read_and_hash(const std::string& path) {
   std::error_code failed;
   if (std::filesystem::exists(path, failed) && !std::filesystem::is_regular_file(path, failed)) {
     return fail(make_error(ErrorKind::io, "cannot read " + path + ": it is no regular file")
@@ -123,5 +145,7 @@ Result<std::string> hash_file(const std::string& path) {
   }
   return out;
 }
+
+}  // namespace
 
 }  // namespace millwright

@@ -31,7 +31,8 @@ struct ModelSource {
 // `sha256` is that of a file or folder here, computed by the caller; empty otherwise.
 Result<ModelSource> model_source(const Inputs& inputs, const std::string& sha256_of_local);
 ModelOrigin origin_of(const std::string& source);
-// Lower-case hex SHA-256 of a file here, streamed. io when it cannot be read.
+// Lower-case hex SHA-256 of a file here, streamed; of a large one that is unchanged since it was hashed last, from
+// memory (HashMemo). io when it cannot be read.
 Result<std::string> hash_file(const std::string& path);
 
 }  // namespace millwright

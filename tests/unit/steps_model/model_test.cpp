@@ -1,11 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 
 #include "orchestrator/base/text.hpp"
+#include "steps/model/hash_memo.hpp"
 #include "steps/model/model_scripts.hpp"
 #include "steps/model/model_source.hpp"
 #include "steps/model/model_step.hpp"
+#include "tests/unit/steps_core/real_shell.hpp"
 
 namespace millwright {
 namespace {
@@ -34,6 +39,29 @@ TEST(ModelSource, AFileIsHashedAsItIs) {
   std::ofstream(path) << std::string(3 << 20, 'x');
   EXPECT_EQ(*hash_file(path), sha256_hex(std::string(3 << 20, 'x')));
   EXPECT_EQ(hash_file(path + ".none").error().kind, ErrorKind::io);
+}
+
+TEST(HashMemo, AHashIsKnownUntilTheFileChanges) {
+  const testing_tools::RealShell shell;
+  const HashMemo memo(shell.path("memo"));
+  shell.write("model", "weights");
+  const std::string path = shell.path("model");
+  const std::string sha(64, 'a');
+  memo.keep(path, file_state(path), sha);
+  EXPECT_FALSE(memo.find(path, file_state(path)).has_value()) << "it has just been written, and may be again unseen";
+  // The file system's clock cannot be set, so it is waited for.
+  while (memo.keep(path, file_state(path), sha), !memo.find(path, file_state(path))) ::usleep(50'000);
+  EXPECT_EQ(memo.find(path, file_state(path)), sha);
+  std::filesystem::create_symlink(path, shell.path("link"));
+  EXPECT_EQ(memo.find(shell.path("link"), file_state(path)), sha) << "by whatever name";
+  memo.keep(path, "another state", std::string(64, 'b'));
+  EXPECT_EQ(memo.find(path, file_state(path)), sha) << "it changed while it was read";
+  const auto time = std::filesystem::last_write_time(path);
+  shell.write("model", "WEIGHTS");
+  std::filesystem::last_write_time(path, time);
+  EXPECT_FALSE(memo.find(path, file_state(path)).has_value()) << "also when its time was set back";
+  EXPECT_FALSE(HashMemo("").find(path, file_state(path)).has_value());
+  EXPECT_EQ(file_state(shell.path("none")), "");
 }
 
 TEST(ModelScripts, AnUnchangedVerifiedFileIsRecognised) {
