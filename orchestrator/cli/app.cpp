@@ -87,6 +87,11 @@ std::string explanation(const CLI::App& app, const CLI::ParseError& error, std::
       return fmt::format("there is no verb '{}'", word);
     }
     const std::string option = word.substr(0, word.find('='));
+    const auto names = option_names(verb);
+    if (!chosen.empty() && std::find(names.begin(), names.end(), option) != names.end()) {
+      hint = fmt::format("put it behind: millwright {} ... {}", verb.get_name(), word);
+      return fmt::format("'{}' is an option of {} and cannot come before it", option, verb.get_name());
+    }
     if (starts_with(word, "-")) {
       if (const auto near = nearest(option, option_names(verb))) hint = fmt::format("did you mean '{}'?", *near);
       return fmt::format("there is no option '{}'{}", option, chosen.empty() ? "" : " of " + verb.get_name());

@@ -15,6 +15,7 @@
 #include "orchestrator/transport/connection.hpp"
 #include "steps/server/planner/render.hpp"
 #include "steps/server/planner/replan.hpp"
+#include "steps/server/planner/version_guess.hpp"
 
 namespace millwright {
 namespace {
@@ -100,8 +101,14 @@ struct Question {
   planner::FlagTable table;
 };
 
-Result<Question> question_of(const Session& session, const Options& options, const Knowledge& knowledge) {
-  if (auto checked = check_counts(options); !checked) return fail(checked.error());
+// One version of an engine, and the flags that were given as it takes them.
+struct EnginePart {
+  planner::EngineFacts facts;
+  planner::FlagTable table;
+  planner::GivenFlags flags;
+};
+
+Result<EnginePart> engine_of(const Options& options, const Knowledge& knowledge) {
   const std::size_t at = options.engine.find('@');
   auto facts = planner::engine_facts(knowledge, options.engine.substr(0, at),
                                      at == std::string::npos ? "" : options.engine.substr(at + 1));
@@ -110,16 +117,41 @@ Result<Question> question_of(const Session& session, const Options& options, con
   if (!table) return fail(table.error());
   auto flags = planner::read_flags(*table, *facts, options.set);
   if (!flags) return fail(flags.error());
+  return EnginePart{std::move(*facts), std::move(*table), std::move(*flags)};
+}
+
+Result<Question> question_of(const Session& session, const Options& options, const Knowledge& knowledge) {
+  if (auto checked = check_counts(options); !checked) return fail(checked.error());
+  auto engine = engine_of(options, knowledge);
+  if (!engine) return fail(engine.error());
   const auto given = given_of(options.given);
   if (!given) return fail(given.error());
-  auto model = model_of(options, knowledge, facts->engine());
+  auto model = model_of(options, knowledge, engine->facts.engine());
   if (!model) return fail(model.error());
   auto gpus = gpus_of(session, options, knowledge);
   if (!gpus) return fail(gpus.error());
-  planner::Query query{std::move(*model), std::move(*facts), std::move(*gpus), flags->set, *given, {}, {}};
+  planner::Query query{
+      std::move(*model), std::move(engine->facts), std::move(*gpus), engine->flags.set, *given, {}, {}};
   if (options.context > 0) query.context = options.context;
   if (options.concurrency > 0) query.concurrency = options.concurrency;
-  return Question{std::move(query), std::move(*flags), std::move(*table)};
+  return Question{std::move(query), std::move(engine->flags), std::move(engine->table)};
+}
+
+// A log that does not say its version: of those that it can be, the newest.
+Result<std::optional<planner::VersionGuess>> guessed(Options& options, const planner::LogReading& reading,
+                                                     const Knowledge& knowledge, Question& question) {
+  if (options.engine.find('@') != std::string::npos) return std::optional<planner::VersionGuess>();
+  const planner::Query& query = question.query;
+  auto guess = planner::guess_version(knowledge, reading, &query.model, query.gpus);
+  if (guess.version.empty()) return std::optional<planner::VersionGuess>();
+  options.engine += "@" + guess.version;
+  auto engine = engine_of(options, knowledge);
+  if (!engine) return fail(engine.error());
+  question.query.facts = std::move(engine->facts);
+  question.query.set = engine->flags.set;
+  question.table = std::move(engine->table);
+  question.flags = std::move(engine->flags);
+  return std::optional(std::move(guess));
 }
 
 int answer_error(const Session& session, const Error& error) {
@@ -128,6 +160,12 @@ int answer_error(const Session& session, const Error& error) {
   if (contacted || error.kind == ErrorKind::refused) session.fail_with(error);
   if (error.kind == ErrorKind::refused) return kUsage;
   return contacted ? kUnreachable : session.refuse(error);
+}
+
+// As wide as the terminal; what is read by a program stays in lines of its own.
+void print_text(const Session& session, const std::string& text) {
+  const bool terminal = session.console.out_is == Terminal::yes;
+  session.console.out(terminal ? planner::broken(text, session.console.columns) : text);
 }
 
 void print_json(const Session& session, const Value& json) {
@@ -144,7 +182,7 @@ int plan_only(const Session& session, const Options& options, const Knowledge& k
   if (session.common.json) {
     print_json(session, planner::to_json(plan, question->query, options.model));
   } else {
-    session.console.out(planner::as_text(plan, question->query, options.model, session.console.columns));
+    print_text(session, planner::as_text(plan, question->query, options.model, session.console.columns));
   }
   return plan.decision == planner::Decision::does_not_fit ? kDoesNotFit : kDone;
 }
@@ -161,6 +199,7 @@ Result<planner::LogReading> reading_of(const std::string& file, const std::strin
   if (!in) return fail(make_error(ErrorKind::io, "cannot read " + file).with_hint("may this user read it?"));
   auto reading = planner::read_log(knowledge, text.str(), engine);
   if (!reading) return fail(wrap(reading.error(), "reading " + file));
+  if (auto checked = planner::check_is_log(*reading); !checked) return fail(wrap(checked.error(), "reading " + file));
   return reading;
 }
 
@@ -210,7 +249,7 @@ int say_reading(const Session& session, const Options& options, const planner::L
                          {"log", planner::to_json(reading, file)},
                          {"verdict", verdict}});
   } else {
-    session.console.out(planner::as_text(reading, file) + verdict + "\n");
+    print_text(session, planner::as_text(reading, file) + verdict + "\n");
   }
   return failed ? kDoesNotFit : kDone;
 }
@@ -232,6 +271,8 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
   }
   auto question = question_of(session, options, knowledge);
   if (!question) return answer_error(session, question.error());
+  const auto guess = guessed(options, reading, knowledge, *question);
+  if (!guess) return session.refuse(guess.error());
   planner::add_logged_flags(reading, question->table, question->flags);
   question->query.set = question->flags.set;
   const planner::Replan replan =
@@ -240,9 +281,14 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
     Value json = planner::to_json(replan.plan, question->query, options.model);
     json["log"] = planner::to_json(reading, file);
     json["replan"] = planner::to_json(replan);
+    if (*guess)
+      json["log"]["assumed_version"] = {
+          {"version", (*guess)->version}, {"possible", (*guess)->possible}, {"figures_agree", (*guess)->figures_agree}};
     print_json(session, json);
   } else {
-    session.console.out(planner::as_text(reading, file) + planner::as_text(replan, question->query, options.model));
+    const std::string version = *guess ? "version  " + planner::words_of(**guess) + "\n" : "";
+    print_text(session,
+               planner::as_text(reading, file) + version + planner::as_text(replan, question->query, options.model));
   }
   return failed && (replan.next.empty() || replan.opposite) ? kDoesNotFit : kDone;
 }
@@ -267,21 +313,18 @@ void add_fit(CLI::App& app, Session& session) {
       ->type_name("NAME[@VERSION]");
   verb->add_option("--set", options->set, "A flag as the engine spells it, without dashes; repeatable")
       ->type_name("FLAG[=VALUE]")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   verb->add_option("--given", options->given,
                    "A measured term in GiB: weights_gib, pre_gib, post_gib, kv_pool_gib, activation_gib, "
                    "non_torch_gib, graphs_gib")
       ->type_name("TERM=GIB")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   verb->add_option("--context", options->context, "Longest request, in tokens")->type_name("N");
   verb->add_option("--concurrency", options->concurrency, "Requests at once")->type_name("N");
   verb->add_option("--from-log", options->logs,
                    "Log of a start: compare, or plan the next; again for tries before, oldest first")
       ->type_name("FILE")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
   verb->footer(

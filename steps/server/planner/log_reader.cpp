@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <regex>
 
 #include "orchestrator/base/text.hpp"
+#include "steps/server/planner/line_pattern.hpp"
 
 namespace millwright::planner {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t kLongestLine = 8192;
 // One row of the data with its expression ready.
 struct Row {
   std::string has;
-  std::optional<std::regex> match;
+  std::optional<LinePattern> match;
   std::vector<std::string> names;
   Value data;
 };
@@ -29,12 +29,9 @@ Result<std::vector<Row>> rows_of(const Value& engine, const char* list) {
   for (const Value& data : *found) {
     Row row{data.at("has").get<std::string>(), {}, data.value("names", std::vector<std::string>{}), data};
     if (data.contains("match")) {
-      try {
-        row.match.emplace(data.at("match").get<std::string>());
-      } catch (const std::regex_error& wrong) {
-        return fail(ErrorKind::invalid, fmt::format("memory_log.yml: '{}' is no regular expression: {}",
-                                                    data.at("match").get<std::string>(), wrong.what()));
-      }
+      auto pattern = LinePattern::compile(data.at("match").get<std::string>());
+      if (!pattern) return fail(wrap(pattern.error(), "memory_log.yml"));
+      row.match.emplace(std::move(*pattern));
     }
     out.push_back(std::move(row));
   }
@@ -42,14 +39,10 @@ Result<std::vector<Row>> rows_of(const Value& engine, const char* list) {
 }
 
 // The groups of a row in this line; nothing when it does not match. A row without an expression has no groups.
-std::optional<std::vector<std::string>> groups_of(const Row& row, const std::string& line) {
-  if (line.find(row.has) == std::string::npos) return {};
+std::optional<std::vector<std::string>> groups_of(const Row& row, std::string_view line) {
+  if (line.find(row.has) == std::string_view::npos) return {};
   if (!row.match) return std::vector<std::string>{};
-  std::smatch found;
-  if (!std::regex_search(line, found, *row.match)) return {};
-  std::vector<std::string> out;
-  for (std::size_t group = 1; group < found.size(); ++group) out.push_back(found[group].str());
-  return out;
+  return row.match->groups(line);
 }
 
 double number_of(const std::string& text) { return std::strtod(replace_all(text, ",", "").c_str(), nullptr); }
@@ -81,7 +74,8 @@ class Reader {
     if (!failures) return fail(failures.error());
     out.terms_ = std::move(*terms);
     out.failures_ = std::move(*failures);
-    out.milestones_ = engine.at("milestones");
+    for (const Value& milestone : engine.at("milestones"))
+      out.milestones_.emplace_back(milestone.at("has").get<std::string>(), milestone.at("name").get<std::string>());
     if (engine.contains("version")) {
       auto version = rows_of(Value{{"version", Value::array({engine.at("version")})}}, "version");
       if (!version) return fail(version.error());
@@ -90,8 +84,8 @@ class Reader {
     return out;
   }
 
-  void line(const std::string& whole, int number, LogReading& out) {
-    const std::string text = whole.substr(0, kLongestLine);
+  void line(std::string_view whole, int number, LogReading& out) {
+    const std::string_view text = whole.substr(0, kLongestLine);
     for (const Row& row : terms_) {
       const auto groups = groups_of(row, text);
       if (!groups) continue;
@@ -104,9 +98,8 @@ class Reader {
     }
     for (std::size_t row = 0; row < failures_.size() && row < worst_; ++row) failure(row, text, number, out);
     // After the failures: an error on the line that ends a stage belongs to that stage.
-    for (const Value& milestone : milestones_) {
-      if (text.find(milestone.at("has").get<std::string>()) != std::string::npos)
-        out.reached = milestone.at("name").get<std::string>();
+    for (const auto& [has, name] : milestones_) {
+      if (text.find(has) != std::string_view::npos) out.reached = name;
     }
     if (out.reached != "run_time" || out.ready) return;
     // It came up all the same; what fails from here on fails while it serves.
@@ -116,7 +109,7 @@ class Reader {
   }
 
  private:
-  void failure(std::size_t at, const std::string& text, int number, LogReading& out) {
+  void failure(std::size_t at, std::string_view text, int number, LogReading& out) {
     const Row& row = failures_[at];
     const auto groups = groups_of(row, text);
     if (!groups) return;
@@ -139,7 +132,7 @@ class Reader {
   }
 
   std::vector<Row> terms_, failures_, version_;
-  Value milestones_;
+  std::vector<std::pair<std::string, std::string>> milestones_;  // what a line has, and what it is
   std::size_t worst_ = static_cast<std::size_t>(-1);
 };
 
@@ -211,6 +204,18 @@ std::map<std::string, std::string> arguments_of(std::string_view line) {
   return out;
 }
 
+Result<void> check_is_log(const LogReading& reading) {
+  if (!reading.looks_like.empty() && reading.looks_like != reading.engine)
+    return fail(
+        make_error(ErrorKind::usage, fmt::format("this is a log of {}, not of {}", reading.looks_like, reading.engine))
+            .with_hint("--engine " + reading.looks_like));
+  const bool says = !reading.looks_like.empty() || reading.failure || !reading.terms.empty() ||
+                    !reading.reached.empty() || !reading.arguments.empty();
+  if (says) return {};
+  return fail(make_error(ErrorKind::usage, "nothing in it is what " + reading.engine + " prints while it starts")
+                  .with_hint("the whole log of a start is wanted, as journalctl -u UNIT > FILE writes it"));
+}
+
 namespace {
 
 std::string recognised(const Value& engines, std::string_view text) {
@@ -233,7 +238,8 @@ Result<LogReading> read_log(const Knowledge& knowledge, std::string_view text, c
   const auto found = document.find("engines");
   const Value& engines = found == document.end() ? none : *found;
   LogReading out;
-  out.engine = engine.empty() ? recognised(engines, text) : engine;
+  out.looks_like = recognised(engines, text);
+  out.engine = engine.empty() ? out.looks_like : engine;
   const auto rows = engines.find(out.engine);
   if (rows == engines.end())
     return fail(make_error(ErrorKind::usage, "nothing in this log is of an engine that is known here")
@@ -241,9 +247,12 @@ Result<LogReading> read_log(const Knowledge& knowledge, std::string_view text, c
   auto reader = Reader::of(*rows);
   if (!reader) return fail(reader.error());
   int number = 0;
-  for (const std::string& line : split_lines(text)) {
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    const std::string_view line = text.substr(from, end - from);
     reader->line(line, ++number, out);
     if (out.arguments.empty()) out.arguments = arguments_of(line);
+    from = end + 1;
   }
   for (const Value& mark : rows->value("on_cpu", Value::array()))
     out.on_cpu = out.on_cpu || text.find(mark.get_ref<const std::string&>()) != std::string_view::npos;

@@ -25,8 +25,9 @@ struct LogFailure {
 
 struct LogReading {
   std::string engine;
-  std::string version;  // when the log says it
-  std::string model;    // path or name that the server was given
+  std::string looks_like;  // the engine whose lines are in it; empty: nobody's
+  std::string version;     // when the log says it
+  std::string model;       // path or name that the server was given
   std::map<std::string, double> terms;
   std::map<std::string, std::string> arguments;  // as the log prints them, with dashes for underscores
   std::string reached;                           // the last milestone; empty: none
@@ -39,6 +40,9 @@ struct LogReading {
 
 // `engine` empty: recognised. usage: nothing in it is of a known engine; invalid: a pattern of the data is broken.
 Result<LogReading> read_log(const Knowledge& knowledge, std::string_view text, const std::string& engine);
+
+// usage: it is another engine's, or nothing in it is of a start.
+Result<void> check_is_log(const LogReading& reading);
 
 // The arguments of one line "server_args=ServerArgs(a=1, b='x')", "server_args={'a': 1}" or "non-default args: {...}".
 std::map<std::string, std::string> arguments_of(std::string_view line);

@@ -156,7 +156,10 @@ Value to_json(const Plan& plan, const Query& query, const std::string& model) {
 
 std::string as_text(const Plan& plan, const Query& query, const std::string& model, std::size_t columns) {
   std::string out;
-  const std::size_t width = std::clamp<std::size_t>(columns > 30 ? columns - 26 : 20, 20, 72);
+  std::size_t longest = 0;
+  for (const RankPlan& rank : plan.ranks) longest = std::max(longest, rank.gpu.size());
+  const std::size_t beside = longest + 22;  // "GPU 0  [", "] ", the size and two blanks
+  const std::size_t width = std::clamp<std::size_t>(columns > beside ? columns - beside : 20, 20, 72);
   const std::string& engine = query.facts.engine();
   if (plan.invalid.empty()) {
     for (const RankPlan& rank : plan.ranks) {
@@ -181,6 +184,30 @@ std::string as_text(const Plan& plan, const Query& query, const std::string& mod
   }
   out += fmt::format("Sizes of the weights are from {}.\n", to_string(query.model.weight_source));
   out += "Launch:\n  " + launch_line(query, plan, model) + "\n";
+  return out;
+}
+
+std::string broken(const std::string& text, std::size_t columns) {
+  constexpr std::size_t label = 9;  // "note     "
+  constexpr std::size_t narrowest = 40;
+  const std::size_t width = std::max(columns, narrowest);
+  std::string out;
+  bool to_copy = false;
+  for (const std::string& line : split_lines(text)) {
+    const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+    const bool labelled = line.size() > label && line[label - 1] == ' ' && line.find("  ") < label && blanks == 0;
+    const std::string indent(labelled ? label : blanks, ' ');
+    std::string rest = line;
+    while (!to_copy && rest.size() > width && !starts_with(line, "GPU ")) {
+      std::size_t at = rest.rfind(' ', width);
+      if (at == std::string::npos || at <= indent.size()) at = rest.find(' ', std::max(width, indent.size()));
+      if (at == std::string::npos) break;
+      out += rest.substr(0, at) + "\n";
+      rest = indent + rest.substr(at + 1);
+    }
+    out += rest + "\n";
+    to_copy = line == "Launch:";
+  }
   return out;
 }
 

@@ -13,5 +13,7 @@ inline constexpr int kPlanSchemaVersion = 1;
 Value to_json(const Plan& plan, const Query& query, const std::string& model);
 // A bar a GPU, the sentence, what is invalid, the ladder, notes and the launch line; `columns` wide at most.
 std::string as_text(const Plan& plan, const Query& query, const std::string& model, std::size_t columns);
+// Lines broken at blanks to `columns`, what follows under the text of the first; bars and lines to copy stay whole.
+std::string broken(const std::string& text, std::size_t columns);
 
 }  // namespace millwright::planner

@@ -131,10 +131,10 @@ void calibrate_early(const Layout& layout, Query& query, Replan& out) {
   const double hidden = likely.ranks[likely.tightest].kv_pool_gib + likely.ranks[likely.tightest].state_gib;
   if (query.facts.engine() == "sglang" && query.given.post_gib) *query.given.post_gib -= hidden;
   if (query.facts.engine() == "vllm") query.given.kv_pool_gib = 0;
-  out.arithmetic.push_back(
-      fmt::format("by these figures there was room for {:.2f} GiB, and the engine found none: something takes that "
-                  "much that the log does not name",
-                  hidden));
+  out.arithmetic.push_back(fmt::format(
+      "by the arithmetic of {} {} there was room for {:.2f} GiB, and the engine found none: something takes "
+      "that much that the log does not name, or it is another version",
+      query.facts.title(), query.facts.version().text(), hidden));
 }
 
 void calibrate(const LogReading& reading, const Layout& layout, Query& query, Replan& out) {
@@ -213,6 +213,9 @@ std::string verdict_without_memory(const LogFailure& failure, const FlagTable& t
     return failure.sentence + ": raise the memory limit of the host or its cgroup; no flag of the GPU's share helps.";
   if (failure.where == "other_tenant")
     return failure.sentence + ": end the other process, or give this server its own GPU.";
+  if (failure.symptom_class == "missing_compiler") return failure.sentence + ": install g++ there.";
+  if (failure.symptom_class == "missing_library") return failure.sentence + ": install the package that has it.";
+  if (failure.symptom_class == "port_taken") return failure.sentence + ": end that process, or give another port.";
   if (failure.where != "flag_unknown") return failure.sentence + ".";
   const std::size_t at = failure.line.find("--");
   if (at == std::string::npos) return failure.sentence + ".";
@@ -232,7 +235,7 @@ void add_logged_flags(const LogReading& reading, const FlagTable& table, GivenFl
     if (std::find(kRead.begin(), kRead.end(), found.name) == kRead.end()) continue;
     if (ends_with(found.name, "-parallel-size") && value == "1") continue;
     flags.set.set(found.name, value);
-    flags.spelling[found.name] = found.spelling;
+    flags.spelling[found.name] = found.one_dash ? found.name : found.spelling;
   }
 }
 
@@ -263,9 +266,10 @@ Replan replan(const Knowledge& knowledge, const Query& query, const GivenFlags& 
   out.memory =
       !failed || (std::find(kNotMemory.begin(), kNotMemory.end(), reading.failure->symptom_class) == kNotMemory.end() &&
                   reading.failure->where != "other_tenant");
+  // As measured: what is put right below is no figure of the log.
+  if (query.facts.engine() == "sglang") sglang_arithmetic(measured, layout, out);
   if (failed && out.memory) calibrate(reading, layout, measured, out);
   out.plan = make_plan(knowledge, measured, flags, table);
-  if (query.facts.engine() == "sglang") sglang_arithmetic(measured, layout, out);
   if (query.facts.engine() == "vllm") vllm_arithmetic(measured, out.plan.likely, out);
   if (!failed) {
     out.plan.ladder.clear();

@@ -63,7 +63,7 @@ TEST(ReadLog, of_real_failures) {
   for (const Case& one : {Case{"sglang-0.5.9-cpu-not-enough-memory.log", "pool_sizing", "memory_pool_too_small"},
                           Case{"sglang-0.5.9-unknown-flag.log", "flag_unknown", "flag_unknown"},
                           Case{"sglang-0.5.9-cpu-no-libnuma.log", "before_weights", "missing_library"},
-                          Case{"sglang-0.5.9-cpu-no-compiler.log", "before_weights", "missing_compiler"}}) {
+                          Case{"sglang-0.5.9-cpu-no-compiler.log", "warm_up", "missing_compiler"}}) {
     const LogReading log = of_file(one.file);
     ASSERT_TRUE(log.failure.has_value()) << one.file;
     EXPECT_EQ(log.failure->where, one.where) << one.file;
