@@ -58,23 +58,14 @@ StepResult StepRunner::taken_as_left(const Unit& unit, const ActiveStep& kind, N
   result.summary = "not looked at: as run " + run_.looked_at + " left it";
   result.outputs = earlier_outputs(unit);
   result.outputs_known = true;
-  const Inputs given(inputs);
-  const auto* tells = dynamic_cast<const TellsDrift*>(&kind);
-  if (tells == nullptr) {
+  if (dynamic_cast<const TellsDrift*>(&kind) == nullptr) {
     say_unknown(unit, result.summary);
     return result;
   }
-  AskBatch batch(node);
-  const std::string key = unit.key() + " (look)";
-  batch.add(Wanted{key, kind.preview_questions(given), host_.become_of(*unit.decl)});
-  if (Result<void> sent = batch.send(); !sent) {
-    if (!waits_for_changes(unit, sent.error())) return failed(sent.error());
-  } else if (const std::optional<bool> drifted = tells->drifted(given, batch.answers(key))) {
-    result.progress = *drifted ? Progress::changed : Progress::ok;
-    result.summary = kind.preview(given, batch.answers(key)).value_or("");
-  }
-  const bool drifted = result.progress == Progress::changed;
-  say_seen(unit, drifted ? "change" : std::string(to_string(result.progress)), result.summary);
+  StepResult seen = preview(unit, kind, node, inputs);
+  if (seen.progress == Progress::failed) return seen;
+  result.progress = seen.progress;
+  if (seen.progress != Progress::unknown) result.summary = std::move(seen.summary);
   return result;
 }
 
@@ -89,10 +80,16 @@ StepResult StepRunner::preview(const Unit& unit, const ActiveStep& kind, NodeSes
   const Result<std::string> text = kind.preview(inputs, batch.answers(key));
   if (!text && waits_for_changes(unit, text.error())) return known_when_it_runs(unit, text.error().message);
   if (!text) return failed(text.error());
-  say_unknown(unit, *text);
   StepResult result;
   result.progress = Progress::unknown;
   result.summary = *text;
+  const auto* tells = dynamic_cast<const TellsDrift*>(&kind);
+  if (tells != nullptr && run_.options.asking != Asking::plan) {
+    if (const std::optional<bool> drifted = tells->drifted(inputs, batch.answers(key)))
+      result.progress = *drifted ? Progress::changed : Progress::ok;
+  }
+  const bool change = result.progress == Progress::changed;
+  say_seen(unit, change ? "change" : std::string(to_string(result.progress)), result.summary);
   return result;
 }
 

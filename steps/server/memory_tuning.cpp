@@ -76,7 +76,12 @@ Result<void> MemoryTuning::begin(const std::string& asked, const DeployedServer&
 
 Result<void> MemoryTuning::plan() {
   NodeCommand command;
-  command.script = "cat " + shell_quote(learned_file()) + " 2>/dev/null || :\n";
+  // Another version's flags are a better start than those that are known to fail; the log corrects what they lack.
+  const std::string file = learned_file();
+  const std::string model = file.substr(file.rfind('-'));
+  command.script = "cat " + shell_quote(file) + " 2>/dev/null || {\n  f=$(ls -t " + kLearned + "/" +
+                   shell_quote(spec_.engine) + "-*" + model +
+                   " 2>/dev/null | head -n 1)\n  [ -z \"$f\" ] || cat \"$f\"\n}\n";
   auto answer = context_.node().run(command);
   if (!answer) return fail(answer.error());
   const Value learned = Value::parse(answer->out, nullptr, false);
