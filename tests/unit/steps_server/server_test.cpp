@@ -36,8 +36,8 @@ class ServerTest : public ::testing::Test {
 };
 
 TEST_F(ServerTest, InputsThatAreNotKnownYetAreNoReasonToStop) {
-  Value given = check_inputs(step_.signature(), {{"engine", "sglang"}, {"model", "/srv/m"}}).value();
-  for (const auto& [name, value] : Value(given).items()) {
+  const Value given = check_inputs(step_.signature(), {{"engine", "sglang"}, {"model", "/srv/m"}}).value();
+  for (const auto& [name, value] : given.items()) {
     Value unknown = given;
     unknown[name] = nullptr;
     EXPECT_NO_THROW(step_.check(Inputs(unknown))) << name;
