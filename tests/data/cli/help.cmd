@@ -8,3 +8,4 @@ millwright verify --help
 millwright lock --help
 millwright plan --help
 millwright unlock --help
+millwright releases --help

@@ -194,6 +194,34 @@ TEST_F(ServerTest, FlagsOfAnotherTimeAreNamedByWhatTheyAreCalledNow) {
   EXPECT_EQ(wrong("0.5.23", {"--cuda-graph-max-bs=8"}).size(), 1U);
 }
 
+TEST_F(ServerTest, WhatEnginesAreGivenTheirVersionsHave) {
+  const auto knowledge = load_knowledge(planner::planner_folders({SOURCE_DIR "/playbooks/knowledge"}));
+  ASSERT_TRUE(knowledge.has_value());
+  const std::map<std::string, Value> generic = {
+      {"context", 4096},         {"max_requests", 2},  {"tensor_parallel", 2},       {"kv_dtype", "auto"},
+      {"tool_parser", "hermes"}, {"served_name", "m"}, {"reasoning_parser", "qwen3"}};
+  int seen = 0;
+  for (const std::string& name : known_engines(*knowledge)) {
+    const EngineProfile engine = engine_profile(*knowledge, name).value();
+    for (const auto& [version, source] : engine.sources.items()) {
+      for (const char* device : {"cpu", "cuda"}) {
+        Value given = {{"engine", name}, {"version", version}, {"device", device}};
+        for (const auto& [input, value] : generic) {
+          if (engine.flags.count(input) != 0) given[input] = value;
+        }
+        const auto spec = server_spec(engine, inputs(given));
+        ASSERT_TRUE(spec.has_value()) << name << " " << version << ": " << spec.error().message;
+        const auto known = engine_flags(*knowledge, engine, version);
+        ASSERT_NE(known, nullptr) << name << " " << version;
+        for (const Error& error : unknown_flags(*known, command_parts(*spec, engine)))
+          ADD_FAILURE() << name << " " << version << ": " << error.message;
+        ++seen;
+      }
+    }
+  }
+  EXPECT_GE(seen, 10);
+}
+
 TEST_F(ServerTest, WhateverMakesADifferenceMakesAnotherRelease) {
   const std::string same = release({}).digest;
   EXPECT_EQ(release({}).digest, same);
