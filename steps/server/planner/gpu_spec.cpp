@@ -177,6 +177,11 @@ Result<std::vector<Gpu>> parse_gpu_answer(const Knowledge& knowledge, std::strin
     const auto fields = split(line, ',');
     if (fields.size() < 4) continue;
     const auto number = [&](std::size_t at) { return std::atof(std::string(trim(fields[at])).c_str()); };
+    // "NVIDIA GB10, [N/A], [N/A], 12.1": its memory is the host's, and the driver does not count it.
+    if (const auto shared = named_gpu(knowledge, trim(fields[0])); trim(fields[1]) == "[N/A]" && shared) {
+      out.push_back(*shared);
+      continue;
+    }
     if (number(1) <= 0) continue;
     Gpu gpu;
     const auto known = gpu_as_driver_says(knowledge, trim(fields[0]), number(1));

@@ -55,7 +55,8 @@ const Value* row_named(const Value& rows, const std::string& wanted) {
 
 void scale(WeightParts& parts, double bytes) {
   const double factor = parts.total() > 0 ? bytes / parts.total() : 1;
-  for (auto* list : {&parts.layer_split, &parts.layer_replicated, &parts.layer_kv, &parts.layer_experts}) {
+  for (auto* list :
+       {&parts.layer_split, &parts.layer_attention, &parts.layer_replicated, &parts.layer_kv, &parts.layer_experts}) {
     for (double& one : *list) one *= factor;
   }
   for (double* one : {&parts.embedding, &parts.head, &parts.vision, &parts.other}) *one *= factor;

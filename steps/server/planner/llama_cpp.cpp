@@ -113,56 +113,107 @@ double compute_gib(const Query& query, const LlamaSettings& settings, Scenario s
   return pick({gib * 0.7, gib, gib * 1.5}, scenario) + pick(query.facts.range("compute_base_mib"), scenario) / 1024;
 }
 
-double share_of(const Query& query, int rank, int ranks) {
+// The end of each device's part of the layers, as a share of all: by --tensor-split, else by what is free.
+std::vector<double> split_points(const Query& query, int ranks) {
   const auto parts = split(query.set.text("tensor-split", ""), ',');
-  double sum = 0, own = 0;
-  for (int other = 0; other < ranks; ++other) {
-    const double part =
-        static_cast<std::size_t>(other) < parts.size() && !parts[static_cast<std::size_t>(other)].empty()
-            ? std::atof(parts[static_cast<std::size_t>(other)].c_str())
-        : parts.size() > 1 ? 0
-                           : gpu_of_rank(query, other).total_gib;
-    sum += part;
-    if (other == rank) own = part;
+  std::vector<double> out;
+  double sum = 0;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+    const Gpu& gpu = gpu_of_rank(query, static_cast<int>(rank));
+    const double free = gpu.free_gib >= 0 ? gpu.free_gib : gpu.total_gib;
+    sum += rank < parts.size() && !parts[rank].empty() ? std::atof(parts[rank].c_str()) : parts.size() > 1 ? 0 : free;
+    out.push_back(sum);
   }
-  return sum > 0 ? own / sum : 1.0 / ranks;
+  for (double& point : out) point = sum > 0 ? point / sum : 1;
+  return out;
+}
+
+// Which device has each layer, and the output behind them; -1: the CPU, which always has the token embedding.
+// Source: llama_model::load_tensors, get_layer_buft_list.
+std::vector<int> devices_of_layers(const Query& query, int ranks) {
+  const int layers = static_cast<int>(query.model.shape.layers.size());
+  const std::string said = query.set.text("n-gpu-layers", "all");
+  const bool all = said == "all" || said == "auto" || said == "-1";
+  const int wanted = std::min(all ? layers + 1 : query.set.integer("n-gpu-layers", layers + 1), layers + 1);
+  const int first = layers + 1 - wanted;
+  const bool one = query.set.text("split-mode") == "none";
+  const auto points = split_points(query, ranks);
+  std::vector<int> out(static_cast<std::size_t>(layers) + 1, -1);
+  for (int layer = first; layer <= layers; ++layer) {
+    const double at = static_cast<double>(static_cast<float>(layer - first) / static_cast<float>(wanted));
+    const auto device = std::upper_bound(points.begin(), points.end(), at) - points.begin();
+    out[static_cast<std::size_t>(layer)] = one ? std::clamp(query.set.integer("main-gpu", 0), 0, ranks - 1)
+                                               : std::min(static_cast<int>(device), ranks - 1);
+  }
+  return out;
+}
+
+// Layers whose experts stay with the CPU.
+std::size_t layers_without_experts(const Query& query) {
+  const bool all = query.set.on("cpu-moe") || query.set.text("override-tensor").find("exps=CPU") != std::string::npos;
+  return all ? query.model.shape.layers.size() : static_cast<std::size_t>(query.set.integer("n-cpu-moe", 0));
+}
+
+struct DeviceMemory {
+  double weights = 0;  // GiB, as are all
+  double kv = 0;
+  double states = 0;
+};
+
+std::vector<DeviceMemory> memory_of_devices(const Query& query, const LlamaSettings& settings, int ranks) {
+  const WeightParts& parts = query.model.weights;
+  const auto devices = devices_of_layers(query, ranks);
+  const std::size_t layers = query.model.shape.layers.size(), bare = layers_without_experts(query);
+  const bool offload = !query.set.on("no-kv-offload");
+  std::vector<DeviceMemory> out(static_cast<std::size_t>(ranks));
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (devices[layer] < 0) continue;
+    DeviceMemory& device = out[static_cast<std::size_t>(devices[layer])];
+    const double experts = layer < bare ? 0 : parts.layer_experts[layer];
+    device.weights +=
+        (parts.layer_split[layer] + parts.layer_replicated[layer] + parts.layer_kv[layer] + experts) / kGiB;
+    if (offload) device.kv += llama_kv_bytes(query, settings, layer, layer + 1) / kGiB;
+    if (offload) device.states += llama_state_bytes(query, settings, layer, layer + 1) / kGiB;
+  }
+  out.front().weights += (parts.vision + query.model.mmproj_bytes) / kGiB;
+  if (devices.back() < 0) return out;
+  // Without a head of its own the output is a second copy of the token embedding.
+  DeviceMemory& last = out[static_cast<std::size_t>(devices.back())];
+  last.weights += ((parts.tied ? parts.embedding : parts.head) + parts.other + (settings.mtp ? parts.mtp : 0)) / kGiB;
+  if (settings.mtp && offload)
+    last.kv += llama_cells(query, settings).full * query.model.shape.mtp_layers * 4096.0 / kGiB;
+  return out;
+}
+
+void end_where_it_lacks(Outcome& out, double worst) {
+  if (worst >= 0) return;
+  const RankOutcome& tight = out.ranks[out.tightest];
+  const bool weights_alone = tight.headroom_gib + tight.kv_pool_gib + tight.state_gib + tight.activation_gib < 0;
+  out.end_at(weights_alone ? Stage::weights : Stage::pool_sizing,
+             weights_alone ? "cudaMalloc failed: out of memory (unable to allocate the model's buffer)"
+                           : "failed to allocate buffer for kv cache",
+             -worst);
 }
 
 // With this context, and no other.
 Outcome outcome_with(const Query& query, const Layout& layout, Scenario scenario, const LlamaSettings& settings) {
-  const ModelShape& shape = query.model.shape;
   const int ranks = layout.ranks();
   Outcome out;
   out.fraction = 1;
   out.max_model_len = settings.unified ? settings.context : settings.context / std::max(1, settings.slots);
-  const LlamaCells cells = llama_cells(query, settings);
-  const std::size_t layers = shape.layers.size();
-  const double offloaded =
-      std::clamp(query.set.text("n-gpu-layers", "all") == "all" || query.set.text("n-gpu-layers") == "auto"
-                     ? static_cast<double>(layers)
-                     : query.set.number("n-gpu-layers", static_cast<double>(layers)),
-                 0.0, static_cast<double>(layers));
-  const double on_gpu = layers > 0 ? offloaded / static_cast<double>(layers) : 1;
-  const double weights =
-      query.given.weights_gib
-          ? *query.given.weights_gib * ranks
-          : (weights_gib(query, {1, 1}, 0, settings.mtp, scenario) + query.model.mmproj_bytes / kGiB) * on_gpu;
-  const double kv = query.given.kv_pool_gib ? *query.given.kv_pool_gib * ranks
-                                            : (llama_kv_bytes(query, settings, 0, layers) * on_gpu +
-                                               (settings.mtp ? cells.full * shape.mtp_layers * 4096.0 : 0)) /
-                                                  kGiB;
-  const double states = llama_state_bytes(query, settings, 0, layers) * on_gpu / kGiB;
   const double compute = query.given.activation_gib.value_or(compute_gib(query, settings, scenario));
   const double context = query.given.non_torch_gib.value_or(pick(query.facts.range("context_gib"), scenario));
+  const auto devices = memory_of_devices(query, settings, ranks);
+  const double doubt = weight_doubt(query.model.weight_source);
   double worst = 1e9;
   for (int rank = 0; rank < ranks; ++rank) {
     const Gpu& gpu = gpu_of_rank(query, rank);
-    const double share = share_of(query, rank, ranks);
+    const DeviceMemory& device = devices[static_cast<std::size_t>(rank)];
     RankOutcome one;
     one.total_gib = gpu.total_gib;
-    one.weights_gib = query.given.weights_gib.value_or(weights * share);
-    one.kv_pool_gib = query.given.kv_pool_gib.value_or(kv * share);
-    one.state_gib = states * share;
+    one.weights_gib = query.given.weights_gib.value_or(pick(Range::around(device.weights, doubt), scenario));
+    one.kv_pool_gib = query.given.kv_pool_gib.value_or(device.kv);
+    one.state_gib = device.states;
     one.activation_gib = compute;
     one.other_gib = context;
     const double room = query.given.pre_gib.value_or((gpu.free_gib >= 0 ? gpu.free_gib : gpu.total_gib) - context);
@@ -170,19 +221,12 @@ Outcome outcome_with(const Query& query, const Layout& layout, Scenario scenario
     if (one.headroom_gib < worst) worst = one.headroom_gib, out.tightest = static_cast<std::size_t>(rank);
     out.ranks.push_back(one);
   }
-  out.kv_tokens = cells.full;
-  out.state_slots = shape.hybrid() ? settings.slots : 0;
+  out.kv_tokens = llama_cells(query, settings).full;
+  out.state_slots = query.model.shape.hybrid() ? settings.slots : 0;
   out.max_running = settings.slots;
   out.concurrency = settings.unified ? 1 : settings.slots;
-  out.most_model_len = static_cast<int>(cells.full / (settings.unified ? 1 : settings.slots));
-  if (worst < 0) {
-    const RankOutcome& tight = out.ranks[out.tightest];
-    const bool weights_alone = tight.headroom_gib + tight.kv_pool_gib + tight.state_gib + tight.activation_gib < 0;
-    out.ends = weights_alone ? Stage::weights : Stage::pool_sizing;
-    out.engine_says = weights_alone ? "cudaMalloc failed: out of memory (unable to allocate the model's buffer)"
-                                    : "failed to allocate buffer for kv cache";
-    out.missing_gib = -worst;
-  }
+  out.most_model_len = static_cast<int>(out.kv_tokens / (settings.unified ? 1 : settings.slots));
+  end_where_it_lacks(out, worst);
   return out;
 }
 

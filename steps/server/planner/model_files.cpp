@@ -85,7 +85,8 @@ void scale_to(WeightParts& parts, double bytes) {
   const double total = parts.total();
   if (total <= 0) return;
   const double factor = bytes / total;
-  for (auto* list : {&parts.layer_split, &parts.layer_replicated, &parts.layer_kv, &parts.layer_experts}) {
+  for (auto* list :
+       {&parts.layer_split, &parts.layer_attention, &parts.layer_replicated, &parts.layer_kv, &parts.layer_experts}) {
     for (double& one : *list) one *= factor;
   }
   for (double* one : {&parts.embedding, &parts.head, &parts.vision, &parts.other}) *one *= factor;

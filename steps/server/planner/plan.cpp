@@ -47,8 +47,8 @@ void fill_ranks(Plan& plan, const Query& query, const Outcome& roomy, const Outc
 std::string engine_name(const Query& query) { return query.facts.title() + " " + query.facts.version().text(); }
 
 std::string gpus_name(const Query& query, const Layout& layout) {
-  const int ranks = std::min<int>(layout.ranks(), static_cast<int>(query.gpus.size()));
-  return ranks == 1 ? query.gpus.front().title : fmt::format("{} x {}", ranks, query.gpus.front().title);
+  const int used = std::min<int>(layout.gpus(), static_cast<int>(query.gpus.size()));
+  return used == 1 ? query.gpus.front().title : fmt::format("{} x {}", used, query.gpus.front().title);
 }
 
 std::string thousands(double value) {
@@ -70,8 +70,9 @@ std::string sentence_of(const Plan& plan, const Query& query) {
   if (!plan.invalid.empty()) return fmt::format("{} cannot start: {}.", head, plan.invalid.front().message);
   if (plan.decision == Decision::fits)
     return fmt::format(
-        "{} fits: {} tokens of KV cache and {} requests at once, with {:.1f} GiB to spare on the tightest GPU.", head,
+        "{} fits: {} tokens of KV cache and {} requests at once{}, with {:.1f} GiB to spare on the tightest GPU.", head,
         thousands(plan.kv_tokens.mid), thousands(plan.max_running_requests),
+        plan.layout.replicas > 1 ? fmt::format(" in each of {} replicas", plan.layout.replicas) : std::string(),
         plan.ranks[plan.tightest].headroom_gib.mid);
   if (plan.decision == Decision::try_it && plan.likely.starts())
     return fmt::format("{} should fit ({} tokens, {:.1f} GiB to spare), but not by enough to be sure: try it.", head,
@@ -133,11 +134,14 @@ void warn(Plan& plan, const Query& query) {
     plan.notes.push_back(
         fmt::format("the pool holds {} tokens, which is less than the context of {}: longer requests are refused",
                     thousands(plan.kv_tokens.mid), plan.max_model_len));
-  const int idle = static_cast<int>(query.gpus.size()) % std::max(1, plan.layout.ranks());
-  const int replicas = static_cast<int>(query.gpus.size()) / std::max(1, plan.layout.ranks());
-  if (replicas > 1 && query.set.integer("data-parallel-size", 1) < 2)
-    plan.notes.push_back(fmt::format("{} of {} GPUs are used", plan.layout.ranks(), query.gpus.size()));
-  if (replicas <= 1 && idle > 0) plan.notes.push_back(fmt::format("{} of {} GPUs stay idle", idle, query.gpus.size()));
+  const int gpus = static_cast<int>(query.gpus.size());
+  if (plan.layout.gpus() < gpus) {
+    const int more = gpus / plan.layout.ranks();
+    plan.notes.push_back(fmt::format("{} of {} GPUs are used{}", plan.layout.gpus(), gpus,
+                                     more > plan.layout.replicas
+                                         ? fmt::format(": --data-parallel-size {} is that many replicas", more)
+                                         : std::string()));
+  }
   if (query.facts.engine() == "llama.cpp" && plan.likely.starts() &&
       plan.max_model_len < query.model.shape.max_positions && !query.set.has("ctx-size") && !query.context)
     plan.notes.push_back(
@@ -160,6 +164,7 @@ Layout within(Layout layout, const Query& query) {
   const int gpus = static_cast<int>(query.gpus.size());
   layout.tp = std::clamp(layout.tp, 1, gpus);
   layout.pp = std::clamp(layout.pp, 1, std::max(1, gpus / layout.tp));
+  layout.replicas = std::clamp(layout.replicas, 1, std::max(1, gpus / layout.ranks()));
   return layout;
 }
 

@@ -85,13 +85,18 @@ struct Outcome {
   std::vector<std::string> notes;
 
   bool starts() const { return ends == Stage::starts; }
+  // Where it ends first is what counts: later ends of the same start are left out.
+  void end_at(Stage stage, std::string message, double missing);
 };
 
-// How the GPUs are used: ranks = tp * pp; further GPUs are other replicas or idle.
+// How the GPUs are used: ranks = tp * pp of each replica (data parallelism); further GPUs are idle. SGLang's attention
+// data parallelism shares the ranks of one replica instead.
 struct Layout {
   int tp = 1;
   int pp = 1;
+  int replicas = 1;
   int ranks() const { return tp * pp; }
+  int gpus() const { return ranks() * replicas; }
 };
 
 Outcome sglang_outcome(const Query& query, const Layout& layout, Scenario scenario);

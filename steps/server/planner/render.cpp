@@ -129,6 +129,7 @@ Value to_json(const Plan& plan, const Query& query, const std::string& model) {
                {"engine_version", query.facts.version().text()},
                {"tensor_parallel", plan.layout.tp},
                {"pipeline_parallel", plan.layout.pp},
+               {"replicas", plan.layout.replicas},
                {"weights_from", to_string(query.model.weight_source)},
                {"kv_tokens", whole(plan.kv_tokens)},
                {"state_slots", static_cast<std::int64_t>(plan.state_slots)},

@@ -23,9 +23,6 @@ int state_ratio(const Query& query, const SglangSettings& settings) {
 }
 
 // With attention data parallelism the attention of a replica is split over fewer ranks: get_attention_tp_size.
-int attention_groups(const Query& query) {
-  return query.set.on("enable-dp-attention") ? std::max(1, query.set.integer("data-parallel-size", 1)) : 1;
-}
 int attention_tp(const Query& query, const Layout& layout) { return std::max(1, layout.tp / attention_groups(query)); }
 
 double indexer_bytes(const AttentionShape& attention) {
@@ -176,13 +173,6 @@ double missing_for_states(const Query& query, const SglangSettings& settings, do
   return high / kGiB;
 }
 
-void says(Outcome& out, Stage stage, std::string message, double missing) {
-  if (!out.starts()) return;
-  out.ends = stage;
-  out.engine_says = std::move(message);
-  out.missing_gib = std::max(0.0, missing);
-}
-
 }  // namespace
 
 Outcome sglang_outcome(const Query& query, const Layout& layout, Scenario scenario) {
@@ -244,28 +234,28 @@ Outcome sglang_outcome(const Query& query, const Layout& layout, Scenario scenar
   const double state_gib = (states.intermediate_bytes + (out.state_slots + (shape.hybrid() ? 1 : 0)) * slot) / kGiB;
 
   if (budget.post < 0)
-    says(out, Stage::weights, "torch.OutOfMemoryError: CUDA out of memory (while the weights are loaded)",
-         -budget.post);
+    out.end_at(Stage::weights, "torch.OutOfMemoryError: CUDA out of memory (while the weights are loaded)",
+               -budget.post);
   const double least_cell = std::max(1.0, cell_bytes);
   const bool sized = !query.given.kv_pool_gib;
   const bool no_state = shape.hybrid() && sized && (out.state_slots < states.ratio || states.kv_bytes < least_cell);
   const double missing =
       no_state ? missing_for_states(query, settings, rest, slot, least_cell) : (least_cell - kv_bytes) / kGiB;
   if (shape.hybrid() && sized && query.facts.text("state_split") == "joint" && states.slots <= 0)
-    says(out, Stage::state_slots, "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache",
-         missing);
+    out.end_at(Stage::state_slots,
+               "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache", missing);
   if (out.kv_tokens <= 0)
-    says(out, Stage::pool_sizing, "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
-         missing);
+    out.end_at(Stage::pool_sizing, "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+               missing);
   if (shape.hybrid() && sized && out.max_running < 1)
-    says(out, Stage::state_slots,
-         fmt::format("max_running_request is zero: {} state slots, and one request takes {}", out.state_slots,
-                     states.ratio),
-         missing);
+    out.end_at(Stage::state_slots,
+               fmt::format("max_running_request is zero: {} state slots, and one request takes {}", out.state_slots,
+                           states.ratio),
+               missing);
   if (beside < 0)
-    says(out, Stage::after_pool,
-         "torch.OutOfMemoryError: CUDA out of memory (after the pools: graphs, warm-up or the first long prompt)",
-         -beside);
+    out.end_at(Stage::after_pool,
+               "torch.OutOfMemoryError: CUDA out of memory (after the pools: graphs, warm-up or the first long prompt)",
+               -beside);
 
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     RankOutcome one;

@@ -120,13 +120,14 @@ std::vector<Lever> llama_levers(const Query& query, const Outcome& now) {
   if (query.model.shape.hybrid() || !query.set.on("kv-unified"))
     out.push_back({"parallel", counts(query.set.integer("parallel", 4) - 1, 1, "fewer sequences")});
   if (query.set.text("cache-type-k", "f16") == "f16") out.push_back({"cache-type-k", {{"q8_0", "keys half as large"}}});
-  if (query.model.shape.experts.count > 0)
-    out.push_back({"n-cpu-moe",
-                   counts(static_cast<int>(query.model.shape.layers.size()),
-                          static_cast<int>(query.model.shape.layers.size()), "experts in the host's memory (slower)")});
-  std::vector<Candidate> layers;
   const int all = static_cast<int>(query.model.shape.layers.size());
-  for (int value = all - 1; value >= 0; value -= std::max(1, all / 16))
+  std::vector<Candidate> experts;
+  for (int part = 1; part <= 8; ++part)
+    experts.push_back(
+        {std::to_string((all * part + 7) / 8), "experts of so many layers in the host's memory (slower)"});
+  if (query.model.shape.experts.count > 0) out.push_back({"n-cpu-moe", experts});
+  std::vector<Candidate> layers;
+  for (int value = all; value >= 0; value -= std::max(1, all / 16))
     layers.push_back({std::to_string(value), "the other layers on the CPU (slower)"});
   out.push_back({"n-gpu-layers", layers});
   return out;

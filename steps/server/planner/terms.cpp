@@ -67,6 +67,18 @@ Result<void> Given::set(const std::string& term, const std::string& value) {
                   .with_hint(near ? fmt::format("did you mean '{}'?", *near) : "known are " + join(names, ", ")));
 }
 
+void Outcome::end_at(Stage stage, std::string message, double missing) {
+  if (!starts()) return;
+  ends = stage;
+  engine_says = std::move(message);
+  missing_gib = std::max(0.0, missing);
+}
+
+int attention_groups(const Query& query) {
+  const bool shared = query.facts.engine() == "sglang" && query.set.on("enable-dp-attention");
+  return shared ? std::max(1, query.set.integer("data-parallel-size", 1)) : 1;
+}
+
 int kv_heads_on_rank(const AttentionShape& attention, int tp) {
   return std::max(1, attention.kv_heads / std::max(1, tp));
 }
@@ -137,10 +149,8 @@ StageLayers stage_range(const ModelShape& shape, const Layout& layout, int stage
   return out;
 }
 
-namespace {
-
 // How far off the sizes of each source were on public logs (tests/bench/planner), as a share of the weights.
-double doubt(WeightSource source) {
+double weight_doubt(WeightSource source) {
   switch (source) {
     case WeightSource::tensors:
       return 0.005;
@@ -154,13 +164,16 @@ double doubt(WeightSource source) {
   return 0.03;
 }
 
-}  // namespace
-
 double weights_gib(const Query& query, const Layout& layout, int stage, bool with_mtp, Scenario scenario) {
   if (query.given.weights_gib) return *query.given.weights_gib;
   LoadOptions options;
   options.tp = layout.tp;
   options.pp = layout.pp;
+  // The experts of all replicas of vLLM are one: FusedMoEParallelConfig divides them by tp * dp.
+  if (query.facts.engine() == "vllm") options.ep = std::max(1, query.set.integer("data-parallel-size", 1));
+  const int groups = attention_groups(query);
+  options.attention_tp = std::max(1, layout.tp / groups);
+  options.embedding_split = groups == 1;
   options.with_mtp = with_mtp;
   options.with_vision = !query.set.on("language-only") && !query.set.on("language-model-only");
   const ModelShape& shape = query.model.shape;
@@ -174,7 +187,7 @@ double weights_gib(const Query& query, const Layout& layout, int stage, bool wit
   if (shape.quant.method.empty() && starts_with(online, "bitsandbytes"))
     options.linear_factor = 4.5 / 8 / dtype_bytes(shape.dtype).value_or(2);
   const double gib = weights_on_stage(query.model.weights, shape, options, stage) / kGiB;
-  return pick(Range::around(gib, doubt(query.model.weight_source)), scenario);
+  return pick(Range::around(gib, weight_doubt(query.model.weight_source)), scenario);
 }
 
 const Gpu& gpu_of_rank(const Query& query, int rank) {

@@ -50,6 +50,10 @@ struct StageLayers {
 };
 StageLayers stage_range(const ModelShape& shape, const Layout& layout, int stage);
 
+// SGLang's attention data parallelism: the groups of ranks that each have the whole attention; else 1.
+int attention_groups(const Query& query);
+
+double weight_doubt(WeightSource source);
 // Weights on the ranks of a stage, uncertain as their source is.
 double weights_gib(const Query& query, const Layout& layout, int stage, bool with_mtp, Scenario scenario);
 

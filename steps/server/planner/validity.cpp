@@ -183,35 +183,49 @@ void check_combinations(const Query& query, std::vector<InvalidFlag>& out) {
 Layout layout_of(const Query& query) {
   Layout out;
   const int gpus = static_cast<int>(query.gpus.size());
-  const int dp = std::max(1, query.set.integer("data-parallel-size", 1));
-  out.pp = std::max(1, query.set.integer("pipeline-parallel-size", 1));
   if (query.facts.engine() == "llama.cpp") {
-    out.tp = 1;
     out.pp = gpus;  // layers are spread; arithmetic of its own
     return out;
   }
+  out.pp = std::max(1, query.set.integer("pipeline-parallel-size", 1));
+  const bool shared = attention_groups(query) > 1;
+  out.replicas = shared ? 1 : std::max(1, query.set.integer("data-parallel-size", 1));
   if (query.set.has("tensor-parallel-size")) {
     out.tp = std::max(1, query.set.integer("tensor-parallel-size", 1));
     return out;
   }
-  const bool attention_dp = query.set.on("enable-dp-attention");
-  for (int tp = std::max(1, gpus / out.pp / (attention_dp ? 1 : dp)); tp >= 1; --tp) {
-    if (!all_divide(query.model.shape, tp)) continue;
+  for (int tp = std::max(1, gpus / out.pp / out.replicas); tp >= 1; --tp) {
+    if (!all_divide(query.model.shape, tp) || tp % attention_groups(query) != 0) continue;
     out.tp = tp;
     break;
   }
   return out;
 }
 
+namespace {
+
+void check_gpus(const Query& query, const Layout& layout, std::vector<InvalidFlag>& out) {
+  const int groups = attention_groups(query);
+  if (layout.tp % groups != 0)
+    out.push_back({"data-parallel-size",
+                   fmt::format("{} ranks cannot be divided into {} groups of attention", layout.tp, groups),
+                   "a data-parallel-size that divides the tensor-parallel-size"});
+  if (layout.gpus() <= static_cast<int>(query.gpus.size())) return;
+  const std::string needed = layout.replicas > 1
+                                 ? fmt::format("{} replicas of {} ranks each", layout.replicas, layout.ranks())
+                                 : fmt::format("{} ranks", layout.ranks());
+  out.push_back({"gpus", fmt::format("{} need {} GPUs, and there are {}", needed, layout.gpus(), query.gpus.size()),
+                 layout.replicas > 1 ? "a smaller --set data-parallel-size or tensor-parallel-size, or more GPUs"
+                                     : "a smaller --set tensor-parallel-size, or more GPUs"});
+}
+
+}  // namespace
+
 std::vector<InvalidFlag> check_validity(const Knowledge& knowledge, const Query& query, const Layout& layout) {
   std::vector<InvalidFlag> out;
   if (query.facts.engine() != "llama.cpp") {
     check_division(query, layout, out);
-    if (layout.ranks() > static_cast<int>(query.gpus.size()))
-      out.push_back(
-          {"gpus",
-           fmt::format("{} ranks need {} GPUs, and there are {}", layout.ranks(), layout.ranks(), query.gpus.size()),
-           "a smaller --set tensor-parallel-size, or more GPUs"});
+    check_gpus(query, layout, out);
   }
   check_dtypes(knowledge, query, layout, out);
   check_context(query, out);

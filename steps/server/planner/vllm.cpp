@@ -120,13 +120,6 @@ int longest_request(const BlockLayout& blocks, double usable, int most) {
   return low;
 }
 
-void says(Outcome& out, Stage stage, std::string message, double missing) {
-  if (!out.starts()) return;
-  out.ends = stage;
-  out.engine_says = std::move(message);
-  out.missing_gib = std::max(0.0, missing);
-}
-
 }  // namespace
 
 VllmSettings vllm_settings(const Query& query, const Layout& layout) {
@@ -176,14 +169,15 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
     if (fits < count) count = fits, out.tightest = memory.size();
     memory.push_back(one);
     if (one.free_at_start < one.requested && !query.given.kv_pool_gib) {
-      says(out, Stage::before_weights,
-           fmt::format("Free memory on device ({:.2f}/{:.2f} GiB) on startup is less than desired GPU memory "
-                       "utilization ({:g}, {:.2f} GiB)",
-                       one.free_at_start, gpu_of_rank(query, rank).total_gib, settings.utilization, one.requested),
-           one.requested - one.free_at_start);
+      out.end_at(
+          Stage::before_weights,
+          fmt::format("Free memory on device ({:.2f}/{:.2f} GiB) on startup is less than desired GPU memory "
+                      "utilization ({:g}, {:.2f} GiB)",
+                      one.free_at_start, gpu_of_rank(query, rank).total_gib, settings.utilization, one.requested),
+          one.requested - one.free_at_start);
     }
     if (one.weights > one.free_at_start)
-      says(out, Stage::weights, "Failed to load model - not enough GPU memory", one.weights - one.free_at_start);
+      out.end_at(Stage::weights, "Failed to load model - not enough GPU memory", one.weights - one.free_at_start);
   }
   if (query.set.has("num-gpu-blocks-override")) count = query.set.number("num-gpu-blocks-override", count);
   count = std::max(0.0, count);
@@ -204,24 +198,27 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
   const RankMemory& tight = memory[out.tightest];
   const double lacking = blocks.block_bytes * per_request / kGiB - tight.pool;
   if (tight.pool <= 0 || count < 1)
-    says(out, Stage::pool_sizing, "ValueError: No available memory for the cache blocks.", lacking);
+    out.end_at(Stage::pool_sizing, "ValueError: No available memory for the cache blocks.", lacking);
   if (usable < per_request && fits_context_itself(query))
-    says(out, Stage::pool_sizing,
-         "ValueError: Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token.",
-         lacking);
+    out.end_at(
+        Stage::pool_sizing,
+        "ValueError: Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token.",
+        lacking);
   if (usable < per_request)
-    says(out, Stage::one_request,
-         fmt::format("ValueError: To serve at least one request with the model's max seq len ({}), ({:.2f} GiB KV "
-                     "cache is needed, which is larger than the "
-                     "available KV cache memory ({:.2f} GiB). Based on the available memory, the estimated maximum "
-                     "model length is {}.",
-                     settings.max_model_len, per_request * blocks.block_bytes / kGiB, tight.pool, out.most_model_len),
-         lacking);
+    out.end_at(
+        Stage::one_request,
+        fmt::format("ValueError: To serve at least one request with the model's max seq len ({}), ({:.2f} GiB KV "
+                    "cache is needed, which is larger than the "
+                    "available KV cache memory ({:.2f} GiB). Based on the available memory, the estimated maximum "
+                    "model length is {}.",
+                    settings.max_model_len, per_request * blocks.block_bytes / kGiB, tight.pool, out.most_model_len),
+        lacking);
   if (shape.hybrid() && settings.max_seqs > count && !query.set.on("enforce-eager")) {
     if (query.facts.text("states_cap_sequences") == "refused") {
-      says(out, Stage::state_slots,
-           fmt::format("max_num_seqs ({}) exceeds available Mamba cache blocks ({:.0f})", settings.max_seqs, count),
-           (settings.max_seqs - count) * blocks.block_bytes / kGiB);
+      out.end_at(
+          Stage::state_slots,
+          fmt::format("max_num_seqs ({}) exceeds available Mamba cache blocks ({:.0f})", settings.max_seqs, count),
+          (settings.max_seqs - count) * blocks.block_bytes / kGiB);
     } else {
       out.max_running = count;
     }
@@ -256,8 +253,8 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
     const double tenant = gpu.free_gib >= 0 ? std::max(0.0, gpu.total_gib - gpu.free_gib) : 0;
     row.headroom_gib = gpu.total_gib - tenant - one.weights - one.activation - one.non_torch - one.graphs - pool;
     if (row.headroom_gib < 0 && !query.given.kv_pool_gib && !query.set.has("kv-cache-memory-bytes"))
-      says(out, Stage::after_pool, "torch.OutOfMemoryError: CUDA out of memory (while CUDA graphs are captured)",
-           -row.headroom_gib);
+      out.end_at(Stage::after_pool, "torch.OutOfMemoryError: CUDA out of memory (while CUDA graphs are captured)",
+                 -row.headroom_gib);
     if (!out.starts()) row.headroom_gib = -out.missing_gib;
     out.ranks.push_back(row);
   }

@@ -33,6 +33,7 @@ class LayerEstimate {
       kv += matrix_ * shape_.hidden * attention.kv_heads * (attention.head_dim + attention.v_head_dim);
     }
     if (layer.recurrent) split += recurrent();
+    parts.layer_attention.push_back(split);
     if (layer.experts) {
       const double one = (shape_.gated_mlp ? 3.0 : 2.0) * shape_.hidden * shape_.experts.width;
       experts += expert_ * one * shape_.experts.count;
@@ -165,6 +166,7 @@ WeightParts weights_of_tensors(const ModelShape& shape, const std::vector<Tensor
   WeightParts parts;
   const std::size_t layers = shape.layers.size();
   parts.layer_split.resize(layers);
+  parts.layer_attention.resize(layers);
   parts.layer_replicated.resize(layers);
   parts.layer_kv.resize(layers);
   parts.layer_experts.resize(layers);
@@ -186,6 +188,9 @@ WeightParts weights_of_tensors(const ModelShape& shape, const std::vector<Tensor
         parts.layer_kv[layer] += tensor.bytes;
       } else {
         parts.layer_split[layer] += tensor.bytes;
+        // self_attn, linear_attn, mamba, mixer; attn_q, attn_output and ssm_ of a GGUF.
+        if (contains_any(name, {"attn", "attention", "mamba", "mixer", "ssm_"}))
+          parts.layer_attention[layer] += tensor.bytes;
       }
     } else if (contains_any(name, {"lm_head", "output.weight"}) && !contains_any(name, {"norm"})) {
       parts.head += tensor.bytes;
@@ -228,17 +233,21 @@ double weights_on_stage(const WeightParts& parts, const ModelShape& shape, const
   const std::size_t end =
       std::min(parts.layer_split.size(), first + static_cast<std::size_t>(counts[static_cast<std::size_t>(stage)]));
   const double tp = std::max(1, options.tp);
+  const double attention_tp = options.attention_tp > 0 ? options.attention_tp : tp;
+  const double embedding = parts.embedding / (options.embedding_split ? tp : 1);
   const double matrices = options.linear_factor;
   double linear = 0, plain = 0;
   for (std::size_t layer = first; layer < end; ++layer) {
     const int kv_heads = shape.layers[layer].attention ? shape.layers[layer].attention->kv_heads : 1;
-    linear += parts.layer_split[layer] / tp + parts.layer_experts[layer] / tp;
-    linear += parts.layer_kv[layer] / std::min<double>(tp, std::max(1, kv_heads));
+    const double attention = layer < parts.layer_attention.size() ? parts.layer_attention[layer] : 0;
+    linear += (parts.layer_split[layer] - attention) / tp + attention / attention_tp;
+    linear += parts.layer_experts[layer] / tp / std::max(1, options.ep);
+    linear += parts.layer_kv[layer] / std::min<double>(attention_tp, std::max(1, kv_heads));
     plain += parts.layer_replicated[layer];
   }
   const bool last = stage + 1 == static_cast<int>(counts.size());
-  if (stage == 0) plain += parts.embedding / tp;
-  if (last && stage > 0 && parts.tied) plain += parts.embedding / tp;
+  if (stage == 0) plain += embedding;
+  if (last && stage > 0 && parts.tied) plain += embedding;
   if (last) plain += parts.head / tp + parts.other;
   if (options.with_vision && stage == 0) plain += options.vision_split ? parts.vision / tp : parts.vision;
   if (options.with_mtp && last) linear += parts.mtp / tp;

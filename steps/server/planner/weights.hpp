@@ -25,6 +25,7 @@ struct WeightParts {
   double head = 0;                       // last pipeline stage; split over TP; 0 when it is the embedding
   bool tied = false;                     // the last stage then needs a copy of the embedding
   std::vector<double> layer_split;       // split over TP
+  std::vector<double> layer_attention;   // of layer_split: attention and recurrence
   std::vector<double> layer_replicated;  // on every rank: norms, routers, MLA's down projections
   std::vector<double> layer_kv;          // key and value projections: split over min(TP, KV heads)
   std::vector<double> layer_experts;     // split over TP (or EP)
@@ -46,7 +47,9 @@ WeightParts weights_of_tensors(const ModelShape& shape, const std::vector<Tensor
 struct LoadOptions {
   int tp = 1;
   int pp = 1;
-  int ep = 1;  // experts spread whole instead of split
+  int ep = 1;            // ranks of other replicas that share the experts
+  int attention_tp = 0;  // ranks that attention is split over; 0: all
+  bool embedding_split = true;
   bool with_mtp = false;
   bool with_vision = true;
   bool vision_split = true;       // false: every rank has the whole tower

@@ -273,6 +273,9 @@ TEST(Gpus, as_a_host_says_them) {
   EXPECT_NEAR((*gpus)[0].free_gib, 47.40, 0.01);
   EXPECT_EQ((*gpus)[1].compute, 9.9);
   EXPECT_FALSE(parse_gpu_answer(shipped(), "No devices were found").has_value());
+  const auto shared = parse_gpu_answer(shipped(), "NVIDIA GB10, [N/A], [N/A], 12.1\n");
+  ASSERT_TRUE(shared.has_value()) << "its memory is the host's";
+  EXPECT_GT(shared->front().total_gib, 100);
   const auto total = [](const std::string& line) { return parse_gpu_answer(shipped(), line)->front().total_gib; };
   EXPECT_EQ(total("NVIDIA A100-SXM4-80GB, 81920, 81000, 8.0"), 79.25);
   EXPECT_EQ(total("NVIDIA A100-PCIE-40GB, 40960, 40000, 8.0"), 39.39);
