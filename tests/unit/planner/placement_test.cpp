@@ -20,7 +20,6 @@ Asked llama(const char* model, const char* gpus, const std::vector<std::string>&
 }
 
 TEST(LlamaPlacement, the_token_embedding_stays_with_the_cpu_unless_the_output_is_a_copy_of_it) {
-  // ggml-org/llama.cpp #24436 (G122) asks for the file less its token_embd with all layers offloaded.
   const Asked own = llama("Qwen3-8B", "H100", {});
   const WeightParts& parts = own.query.model.weights;
   ASSERT_GT(parts.head, 0);
@@ -28,6 +27,44 @@ TEST(LlamaPlacement, the_token_embedding_stays_with_the_cpu_unless_the_output_is
   const Asked tied = llama("gemma-3-270m", "H100", {});
   ASSERT_TRUE(tied.query.model.weights.tied);
   EXPECT_NEAR(tied.likely().ranks[0].weights_gib, tied.query.model.weights.total() / kGiB, 1e-6);
+}
+
+// Llama-3.1-70B in Q4_K_M: what llama-quantize makes of each tensor (llama-quant.cpp, use_more_bits: a half of the down
+// projections and values in Q6_K, the other values of a 70B in Q5_K).
+Model seventy_in_q4_k_m() {
+  Model out;
+  out.shape = known_model(shipped(), "Llama-3.1-70B")->shape;
+  constexpr double q4 = 4.5 / 8, q5 = 5.5 / 8, q6 = 6.5625 / 8, hidden = 8192, keys = 1024, wide = 28672;
+  std::vector<TensorInfo> tensors = {{"token_embd.weight", 128256 * hidden * q4, "Q4_K"},
+                                     {"output.weight", 128256 * hidden * q6, "Q6_K"},
+                                     {"output_norm.weight", hidden * 4, "F32"},
+                                     {"rope_freqs.weight", 64 * 4, "F32"}};
+  for (int layer = 0; layer < 80; ++layer) {
+    const bool more = layer < 10 || layer >= 70 || (layer - 10) % 3 == 2;
+    const auto add = [&](const char* name, double bytes) {
+      tensors.push_back({"blk." + std::to_string(layer) + "." + name + ".weight", bytes, ""});
+    };
+    add("attn_q", hidden * hidden * q4);
+    add("attn_k", keys * hidden * q4);
+    add("attn_v", keys * hidden * (more ? q6 : q5));
+    add("attn_output", hidden * hidden * q4);
+    add("ffn_gate", hidden * wide * q4);
+    add("ffn_up", hidden * wide * q4);
+    add("ffn_down", wide * hidden * (more ? q6 : q4));
+    add("attn_norm", hidden * 4);
+    add("ffn_norm", hidden * 4);
+  }
+  out.weights = weights_of_tensors(out.shape, tensors);
+  out.weight_source = WeightSource::tensors;
+  out.is_gguf = true;
+  return out;
+}
+
+TEST(LlamaPlacement, as_a_public_log_has_it_to_the_hundredth_of_a_mib) {
+  // ggml-org/llama.cpp #24436: "allocating 39979.48 MiB on device 0: cudaMalloc failed: out of memory", all layers.
+  const Asked all = asked_of(seventy_in_q4_k_m(), "llama.cpp", "0.7.0", "card:39GiB", {"ctx-size=4096"});
+  EXPECT_NEAR(all.likely().ranks[0].weights_gib * 1024, 39979.48, 0.01);
+  EXPECT_EQ(all.likely().ends, Stage::weights);
 }
 
 TEST(LlamaPlacement, layers_are_whole_and_the_output_is_the_first_to_go_to_the_gpu) {
