@@ -317,7 +317,7 @@ int run(const Session& session, const Options& options) {
 
 void add_releases(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("releases", "Model servers of a host: what each ran, runs, and could");
+  CLI::App* verb = app.add_subcommand("releases", "Model servers of a host: what each ran and runs");
   verb->add_option("what", options->what, "A host, with /SERVER or /CONTAINER/SERVER for one of it")
       ->type_name("HOST")
       ->required();
@@ -331,8 +331,8 @@ void add_releases(CLI::App& app, Session& session) {
   add_common_options(*verb, session.common);
   verb->footer(
       "\nLooks at the host and at the containers that run in it; needs root there.\n"
-      "--prune keeps what runs and, of each server, the last release that passed a test:\n"
-      "it goes when the next one has passed. --to is undone when the test fails.\n"
+      "--prune keeps what runs and, of each server, the last release that passed a\n"
+      "test: it goes when the next one has passed. --to is undone when the test fails.\n"
       "Exit codes: 0 done, 1 usage, 4 unreachable, 7 lock held; of --to: those of apply\n"
       "\nExamples:\n  millwright releases gpu1 -i hosts.yml\n"
       "  millwright releases gpu1/llm -i hosts.yml --to 3\n"
