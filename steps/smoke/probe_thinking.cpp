@@ -25,13 +25,15 @@ class ThinkingProbe final : public Probe {
     call.think = true;
     call.max_tokens = session.rules().thinking_tokens;
     ChatOutcome outcome = session.chat(call);
+    // A server that refuses the switch thinks, or takes the answer for thinking, when nobody says anything about it:
+    // that is how its clients will ask.
+    if (outcome.status == 400) {
+      call.plain = true;
+      outcome = session.chat(call);
+    }
     if (!outcome.trouble && outcome.reply.finish_reason == "length") {
       call.max_tokens = session.rules().long_thinking_tokens;
       outcome = session.chat(call);
-    }
-    if (outcome.status == 400) {
-      report.summary = "this server does not take the switch for it";
-      return report;
     }
     const Finding finding =
         outcome.trouble ? outcome.trouble : judge_reply(session.rules(), outcome.reply, TextKind::answer);

@@ -174,7 +174,7 @@ std::string SmokeSession::chat_body(const ChatCall& call) const {
     body["logprobs"] = true;
     body["top_logprobs"] = 3;
   }
-  if (call.think || thinking_off) body["chat_template_kwargs"] = {{"enable_thinking", call.think}};
+  if (!call.plain && (call.think || thinking_off)) body["chat_template_kwargs"] = {{"enable_thinking", call.think}};
   if (!call.tools.is_null()) {
     body["tools"] = call.tools;
     body["tool_choice"] = "auto";

@@ -22,6 +22,7 @@ struct ChatCall {
   bool logprobs = false;
   bool first = false;              // the first request: its own timeout
   bool think = false;              // ask for thinking, whatever the session has switched off
+  bool plain = false;              // say nothing about thinking, as most clients do
   std::int64_t prompt_tokens = 0;  // about as many, for prompts that take long to read
   int alongside = 1;               // requests that are sent at once: the server may take one after the other
   Value tools;                     // list of tool definitions; null: none

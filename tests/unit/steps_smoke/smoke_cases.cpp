@@ -87,6 +87,21 @@ void add_empty(std::vector<SmokeCase>& cases) {
   empty("C111 a tool call as reasoning", "sglang", always(nullptr, "stop", 9, "<tool_call>{}</tool_call>"),
         "tool_call_in_reasoning");
   empty("C110 finish tool_calls, none there", "sglang", always(nullptr, "tool_calls", 9), "tool_call_unparsed");
+  // SGLang 0.5.11 with --reasoning-parser qwen3 and a model that does not think (lab): right only when it is told not
+  // to think, which hardly any client says, and told to think it refuses.
+  const auto wrong_parser = [](const ReplayRequest& request) {
+    ReplayAnswer answer = healthy_answer(request);
+    const Value said = request.json.is_object() ? request.json.value("chat_template_kwargs", Value()) : Value();
+    if (said.is_object() && said.value("enable_thinking", true)) {
+      answer.instead = error_reply(400, "no such switch", "BadRequestError", false);
+    } else if (!said.is_object()) {
+      answer.reasoning = answer.content;
+      answer.content = nullptr;
+    }
+    return answer;
+  };
+  cases.push_back({"C002 the answer as reasoning for whoever says nothing of thinking",
+                   engine_surface("sglang", wrong_parser), "fail", "answer_in_reasoning", "thinking"});
   cases.push_back({"C013 thinks beyond every budget",
                    engine_surface("vllm", always(nullptr, "length", 64, "Let me think about it")), "inconclusive",
                    "length_truncated_reasoning", "known_answers"});
