@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import time
 
@@ -66,7 +67,8 @@ class Machine:
         """Starts what holds a device and waits until it does; returns its process id."""
         # The machine has no interrupt remapping: with it, QEMU loses interrupts of its disk now and then.
         self.ssh("echo 1 >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts")
-        self.ssh(f"rm -f {log}; setsid sh -c 'echo $$ >{log}.pid; exec {command}' >{log} 2>&1 </dev/null &")
+        self.ssh(f"rm -f {log}; printf '%s\\n' {shlex.quote('echo $$ >' + log + '.pid')} {shlex.quote(command)} >{log}.sh; "
+                 f"setsid sh {log}.sh >{log} 2>&1 </dev/null &")
         self.wait_until(f"grep -q holding {log}")
         return self.ssh(f"cat {log}.pid").strip()
 

@@ -33,7 +33,7 @@ def test_facts_of_two_gpus_on_vfio(machine, millwright):
 def test_v19_a_process_that_holds_the_group_is_refused_by_name(machine, millwright):
     before = machine.boot_files()
     group = group_of(machine, "0000:01:00.0")
-    pid = machine.hold(f"/root/vfio_hold.py {group} 0000:01:00.0 device", "/root/hold.log")
+    pid = machine.hold(f"exec /root/vfio_hold.py {group} 0000:01:00.0 device", "/root/hold.log")
     try:
         assert [holder["pid"] for holder in millwright.facts()["holders"]] == [int(pid)]
         refused = millwright.apply(bind("fakegpu"))
