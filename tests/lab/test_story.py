@@ -44,7 +44,6 @@ def releases(lab):
 def test_from_too_little_memory_to_an_answer(lab, tell):
     told = tell("mute").expect(0)
     # Once planned anew from its own log, it fits.
-    assert len(told.of("step_finished", step="server")) >= 1
     kept = [event["data"]["name"] for event in told.of("evidence_kept")]
     assert [name for name in kept if "memory-1" in name] and not [name for name in kept if "memory-2" in name]
     assert [kind for kind, _ in told.verdicts()] == ["fail", "fail", "pass"]
