@@ -299,7 +299,8 @@ std::string UvInstaller::build(const InstallJob& job, const Answers& answers) co
       (lock_text(choice->lock, "built_from_source").empty() ? " --no-build" : "") +
       (wheelhouse.empty() ? "" : " --offline --no-index --find-links " + shell_quote(wheelhouse)) +
       " -r \"$new/lock.txt\"\n";
-  for (const auto& [name, version] : job.source.value("provides", Value::object()).items()) {
+  const Value provides = job.source.value("provides", Value::object());
+  for (const auto& [name, version] : provides.items()) {
     const std::string folder = site + "/" + shell_quote(name + "-" + version.get<std::string>() + ".dist-info");
     out += "mkdir " + folder + "\nprintf '%s\\n' 'Metadata-Version: 2.1' " + shell_quote("Name: " + name) + " " +
            shell_quote("Version: " + version.get<std::string>()) + " >" + folder + "/METADATA\n";

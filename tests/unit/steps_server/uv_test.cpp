@@ -107,6 +107,13 @@ TEST(Uv, WhereAnotherVersionIsOnlyTheImpossibleIsRefused) {
   EXPECT_TRUE(plan_environment(job, node(replaced("52428800", "4194304") + "cache\n")).has_value());
 }
 
+TEST(Uv, ABuildForTheProcessorIsFoundUnderTheNameThatItLooksItselfUpBy) {
+  const auto plan = plan_environment(job_for("vllm", "0.32.0+cpu"), node());
+  ASSERT_TRUE(plan.has_value()) << render(plan.error());
+  EXPECT_NE(plan->actions.back().script.find("vllm-0.32.0+cpu.dist-info"), std::string::npos);
+  EXPECT_NE(plan->actions.back().script.find("Version: 0.32.0+cpu"), std::string::npos);
+}
+
 TEST(Uv, UvItselfIsInstalledOnceAndPinned) {
   const InstallJob job = job_for("sglang", "0.5.9");
   const Change first = *plan_environment(job, node());
