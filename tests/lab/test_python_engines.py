@@ -38,7 +38,7 @@ def server(engine, version, model, port, **more):
                 "name": engine, "engine": engine, "version": version, "model": "{{ steps.weights.path }}",
                 "model_sha256": "{{ steps.weights.sha256 }}", "served_name": "tiny", "context": 2048, "port": port, "device": "cpu",
                 "env": env, "extra_flags": flags, **more}, "on_failure": [{"do": "rollback"}]},
-            {"id": "smoke", "uses": "smoke", "with": {"endpoint": "{{ steps.server.endpoint }}", "level": "standard"}}]
+            {"id": "smoke", "uses": "smoke", "with": {"endpoint": "{{ steps.server.endpoint }}", "level": "quick"}}]
 
 
 def ask(lab, port, question):
