@@ -49,8 +49,12 @@ std::string MemoryTuning::learned_file() const {
 }
 
 void MemoryTuning::apply(const MemoryDecision& decision) {
-  const auto table = planner::FlagTable::load(knowledge_, spec_.engine, *Version::parse(spec_.version));
-  if (!table) return;  // `make` of the planner has loaded it before
+  if (decision.changes.empty()) return;
+  // Changes come from data of this engine and version only; a version that is none has no such data.
+  const auto version = Version::parse(spec_.version);
+  if (!version) return;
+  const auto table = planner::FlagTable::load(knowledge_, spec_.engine, *version);
+  if (!table) return;
   spec_.extra_flags = apply_changes(spec_.extra_flags, decision.changes, *table);
   for (const planner::FlagChoice& change : decision.changes) {
     const auto same = std::find_if(flags_.begin(), flags_.end(), [&](const planner::FlagChoice& flag) {
