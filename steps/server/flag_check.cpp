@@ -7,7 +7,7 @@
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/launch_command.hpp"
-#include "steps/server/planner/engine_facts.hpp"
+#include "steps/server/planner/plan.hpp"
 
 namespace millwright {
 
@@ -29,8 +29,8 @@ bool is_flag(const std::string& word) {
 
 class FlagsOfData final : public KnownFlags {
  public:
-  FlagsOfData(planner::FlagTable table, std::string engine, bool underscores)
-      : table_(std::move(table)), engine_(std::move(engine)), underscores_(underscores) {}
+  FlagsOfData(planner::FlagTable table, std::optional<planner::EngineFacts> facts, std::string engine, bool underscores)
+      : table_(std::move(table)), facts_(std::move(facts)), engine_(std::move(engine)), underscores_(underscores) {}
 
   std::string complaint(const std::string& word, std::string& hint) const override {
     const std::string name = name_of(word);
@@ -52,8 +52,19 @@ class FlagsOfData final : public KnownFlags {
     return message;
   }
 
+  std::string value_complaint(const std::string& word, const std::string& value, std::string& hint) const override {
+    const planner::FlagTable::Found found = table_.find(name_of(word));
+    // A part of a JSON setting ("--compilation-config.level"), or of a version that nobody has looked at yet.
+    if (!facts_ || found.name.empty() || table_.newer_than_read() || word.find('.') < word.find('=')) return {};
+    const auto wrong = planner::impossible_value(table_, *facts_, found.name, found.spelling, value);
+    if (!wrong) return {};
+    hint = wrong->hint;
+    return wrong->message;
+  }
+
  private:
   planner::FlagTable table_;
+  std::optional<planner::EngineFacts> facts_;  // nothing where memory.yml does not cover the version
   std::string engine_;
   bool underscores_;
 };
@@ -91,7 +102,9 @@ std::unique_ptr<KnownFlags> engine_flags(const Knowledge& knowledge, const Engin
   if (!parsed) return nullptr;
   auto table = planner::FlagTable::load(knowledge, profile.id, *parsed);
   if (!table) return nullptr;
-  return std::make_unique<FlagsOfData>(std::move(*table), profile.title + " " + version, profile.id == "vllm");
+  auto facts = planner::engine_facts(knowledge, profile.id, version);
+  return std::make_unique<FlagsOfData>(std::move(*table), facts ? std::optional(std::move(*facts)) : std::nullopt,
+                                       profile.title + " " + version, profile.id == "vllm");
 }
 
 std::unique_ptr<KnownFlags> launcher_flags(const EngineProfile& profile, const std::string& version,
@@ -111,12 +124,21 @@ std::unique_ptr<KnownFlags> launcher_flags(const EngineProfile& profile, const s
 std::vector<Error> unknown_flags(const KnownFlags& known, const std::vector<CommandPart>& parts) {
   std::vector<Error> errors;
   for (const CommandPart& part : parts) {
-    for (const std::string& word : part.words) {
+    for (std::size_t i = 0; i < part.words.size(); ++i) {
+      const std::string& word = part.words[i];
       if (!is_flag(word)) continue;
       std::string hint;
-      const std::string wrong = known.complaint(word, hint);
+      std::string wrong = known.complaint(word, hint);
+      const bool unknown = !wrong.empty();
+      const std::size_t equals = word.find('=');
+      if (!unknown && equals != std::string::npos) {
+        wrong = known.value_complaint(word, word.substr(equals + 1), hint);
+      } else if (!unknown && i + 1 < part.words.size() && !is_flag(part.words[i + 1])) {
+        wrong = known.value_complaint(word, part.words[i + 1], hint);
+      }
       if (wrong.empty()) continue;
-      Error error = make_error(ErrorKind::invalid, wrong).with_class("flag_unknown").with_hint(hint);
+      Error error =
+          make_error(ErrorKind::invalid, wrong).with_class(unknown ? "flag_unknown" : "flag_invalid").with_hint(hint);
       error.detail = part.input;
       errors.push_back(std::move(error));
     }

@@ -36,6 +36,11 @@ class KnownFlags {
   virtual ~KnownFlags() = default;
   // `word` as written ("--ctx-size=4096", "-c"). Empty when it is known; else what is wrong and what it is called here.
   virtual std::string complaint(const std::string& word, std::string& hint) const = 0;
+  // A known flag whose value it cannot have; empty when it can, or when nobody knows.
+  virtual std::string value_complaint(const std::string& /*word*/, const std::string& /*value*/,
+                                      std::string& /*hint*/) const {
+    return {};
+  }
 };
 // From engine_flags.yml (`knowledge` includes the planner's folder). nullptr: the data says nothing of this engine.
 std::unique_ptr<KnownFlags> engine_flags(const Knowledge& knowledge, const EngineProfile& profile,
@@ -44,7 +49,8 @@ std::unique_ptr<KnownFlags> engine_flags(const Knowledge& knowledge, const Engin
 std::unique_ptr<KnownFlags> launcher_flags(const EngineProfile& profile, const std::string& version,
                                            const std::string& launcher);
 
-// Words of `parts` that begin with a dash and are no flag of this version. Error::detail names the input.
+// Words of `parts` that begin with a dash and are no flag of this version, and values that a flag of it cannot have.
+// Error::detail names the input.
 std::vector<Error> unknown_flags(const KnownFlags& known, const std::vector<CommandPart>& parts);
 // Flags that `extra_flags` may not have: a key on a command line is seen by everybody on the node.
 std::vector<Error> forbidden_flags(const std::vector<std::string>& words);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/base/units.hpp"
 #include "steps/server/model_headers.hpp"
+#include "steps/server/planner/host_memory.hpp"
 
 namespace millwright {
 
@@ -17,20 +20,8 @@ constexpr std::array kMemoryClasses = {"memory_pool_too_small", "gpu_out_of_memo
 // Flags that are what the user came for: a plan that lowers one is offered, never taken.
 constexpr std::array kWanted = {"context-length", "max-model-len", "ctx-size"};
 
-std::string words_of(const planner::FlagChoice& change) {
-  return "--" + change.name + (change.value == "true" ? "" : " " + change.value);
-}
-
-std::string words_of(const planner::LadderStep& step) {
-  std::vector<std::string> out;
-  for (const planner::FlagChoice& change : step.changes) out.push_back(words_of(change));
-  return join(out, " and ");
-}
-
-std::string all_words(const std::vector<planner::LadderStep>& steps) {
-  std::vector<std::string> out;
-  for (const planner::LadderStep& step : steps) out.push_back(words_of(step));
-  return out.empty() ? "a smaller quantisation, or more GPUs" : "one of: " + join(out, "; ");
+std::string ways_of(const std::vector<planner::LadderStep>& steps) {
+  return steps.empty() ? "a smaller quantisation, or more GPUs" : "one of: " + planner::words_of(steps);
 }
 
 bool is_switch_value(const std::vector<std::string>& words, std::size_t next) {
@@ -54,7 +45,7 @@ const planner::LadderStep* acceptable(const std::vector<planner::LadderStep>& st
 MemoryDecision decision_of(const planner::LadderStep& step) {
   MemoryDecision out;
   out.changes = step.changes;
-  out.sentence = words_of(step);
+  out.sentence = planner::words_of(step.changes);
   if (!step.changes.empty()) out.sentence += " (" + step.changes.front().reason + ")";
   return out;
 }
@@ -102,6 +93,26 @@ std::vector<std::string> apply_changes(const std::vector<std::string>& extra_fla
   return out;
 }
 
+std::string value_in(const std::vector<std::string>& words, const std::string& name, const planner::FlagTable& table) {
+  std::string out;
+  for (const std::string& setting : settings_of(words)) {
+    const std::size_t equals = setting.find('=');
+    const std::string found = table.find(setting.substr(0, equals)).name;
+    if (!found.empty() && found == table.find(name).name) out = setting.substr(equals + 1);
+  }
+  return out;
+}
+
+std::vector<planner::FlagChoice> still_wanted(const std::vector<LearnedFlag>& learned,
+                                              const std::vector<std::string>& words, const planner::FlagTable& table) {
+  std::vector<planner::FlagChoice> out;
+  for (const LearnedFlag& one : learned) {
+    const std::string given = value_in(words, one.flag.name, table);
+    if (given.empty() || given == one.instead_of) out.push_back(one.flag);
+  }
+  return out;
+}
+
 Result<std::unique_ptr<MemoryPlanner>> MemoryPlanner::make(const Knowledge& knowledge, StepContext& context,
                                                            const ServerSpec& spec) {
   auto facts = planner::engine_facts(knowledge, spec.engine, spec.version);
@@ -111,7 +122,8 @@ Result<std::unique_ptr<MemoryPlanner>> MemoryPlanner::make(const Knowledge& know
   auto model = model_on_node(context, spec.model);
   if (!model) return fail(wrap(model.error(), "memory: auto"));
   std::vector<planner::Gpu> gpus;
-  const bool on_cpu = spec.device == "cpu";
+  // An engine that fits itself to GPUs is planned for the host's memory alone.
+  const bool on_cpu = spec.device == "cpu" || facts->engine() == "llama.cpp";
   if (on_cpu) {
     planner::Gpu host;
     host.title = "the host's memory";
@@ -139,7 +151,7 @@ MemoryPlanner::MemoryPlanner(const Knowledge& knowledge, planner::Model model, p
       gpus_(std::move(gpus)),
       on_cpu_(on_cpu) {}
 
-bool MemoryPlanner::is_about_memory(const std::string& symptom_class) {
+bool MemoryPlanner::flags_share_it_out(const std::string& symptom_class) {
   return std::find(kMemoryClasses.begin(), kMemoryClasses.end(), symptom_class) != kMemoryClasses.end();
 }
 
@@ -172,7 +184,32 @@ Result<MemoryDecision> MemoryPlanner::before(const std::vector<std::string>& wor
   if (plan.decision != planner::Decision::does_not_fit) return MemoryDecision{{}, plan.sentence, {}};
   return fail(make_error(ErrorKind::refused, plan.sentence)
                   .with_class("memory_pool_too_small")
-                  .with_hint("give " + all_words(plan.ladder)));
+                  .with_hint("give " + ways_of(plan.ladder)));
+}
+
+Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>& words, std::uint64_t limit,
+                                                 const KnownFlags* launcher) const {
+  if (facts_.engine() != "llama.cpp")
+    return fail(ErrorKind::refused, "what " + facts_.title() + " takes of the host's memory is not known");
+  planner::GivenFlags flags;
+  const planner::Query query = query_of(words, flags);
+  planner::HostReplan next = planner::replan_host(query, table_, static_cast<double>(limit) / planner::kGiB);
+  const auto unknown = [launcher](const planner::LadderStep& step) {
+    return std::any_of(step.changes.begin(), step.changes.end(), [launcher](const planner::FlagChoice& change) {
+      std::string hint;
+      return launcher != nullptr && !launcher->complaint("--" + change.name, hint).empty();
+    });
+  };
+  next.next.erase(std::remove_if(next.next.begin(), next.next.end(), unknown), next.next.end());
+  if (next.next.empty()) {
+    const auto enough = static_cast<std::uint64_t>(std::ceil(next.least_gib * 1024)) << 20U;
+    return fail(make_error(ErrorKind::failed_test, next.verdict)
+                    .with_class("oom_killed")
+                    .with_hint("give memory_max: " + format_size(enough) + ", or a smaller model"));
+  }
+  MemoryDecision out = decision_of(next.next.front());
+  out.arithmetic = std::move(next.arithmetic);
+  return out;
 }
 
 Result<MemoryDecision> MemoryPlanner::after(const std::vector<std::string>& words, const std::string& log) {
@@ -193,7 +230,7 @@ Result<MemoryDecision> MemoryPlanner::after(const std::vector<std::string>& word
   if (step == nullptr) {
     return fail(make_error(ErrorKind::failed_test, next.verdict)
                     .with_class(symptom_class)
-                    .with_hint("give " + all_words(next.next)));
+                    .with_hint("give " + ways_of(next.next)));
   }
   MemoryDecision out = decision_of(*step);
   out.arithmetic = next.arithmetic;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "steps/contract/step.hpp"
+#include "steps/server/launch_command.hpp"
 #include "steps/server/planner/replan.hpp"
 #include "steps/server/server_spec.hpp"
 #include "steps/server/start_log.hpp"
@@ -24,8 +25,9 @@ struct MemoryDecision {
 
 class MemoryPlanner {
  public:
-  // Reads the model's header files and the GPUs of the node (two round trips). An engine or version that the data does
-  // not cover is refused. `knowledge` includes the planner's folder.
+  // Reads the model's headers and the GPUs of the node (two round trips; of a GGUF file megabytes, with its
+  // vocabulary). An engine or version that the data does not cover is refused. `knowledge` includes the planner's
+  // folder.
   static Result<std::unique_ptr<MemoryPlanner>> make(const Knowledge& knowledge, StepContext& context,
                                                      const ServerSpec& spec);
 
@@ -41,8 +43,13 @@ class MemoryPlanner {
   // or when what failed before and what failed now exclude each other.
   Result<MemoryDecision> after(const std::vector<std::string>& words, const std::string& log);
 
-  // Whether another try may help: the log is about memory that flags share out.
-  static bool is_about_memory(const std::string& symptom_class);
+  // After a start with `words` that the kernel ended at `limit` bytes of the host's memory. `launcher`: further limits
+  // of which flags there are, or nullptr. Errors as those of after(); unsupported arithmetic of the engine: refused.
+  Result<MemoryDecision> after_kill(const std::vector<std::string>& words, std::uint64_t limit,
+                                    const KnownFlags* launcher) const;
+
+  // Whether another try may help: a start that failed so had its memory shared out wrongly by flags.
+  static bool flags_share_it_out(const std::string& symptom_class);
 
  private:
   planner::Query query_of(const std::vector<std::string>& words, planner::GivenFlags& flags) const;
@@ -60,6 +67,17 @@ class MemoryPlanner {
 std::vector<std::string> apply_changes(const std::vector<std::string>& extra_flags,
                                        const std::vector<planner::FlagChoice>& changes,
                                        const planner::FlagTable& table);
+
+// What was learned earlier, without what the user (`words`) has said otherwise since: a flag that the user gives wins,
+// unless it is the very value that failed then (FlagChoice `instead_of` of the record).
+struct LearnedFlag {
+  planner::FlagChoice flag;
+  std::string instead_of;  // the user's value at that time; empty: none
+};
+std::vector<planner::FlagChoice> still_wanted(const std::vector<LearnedFlag>& learned,
+                                              const std::vector<std::string>& words, const planner::FlagTable& table);
+// The value of flag `name` among the words, the last one given; empty: it is not among them.
+std::string value_in(const std::vector<std::string>& words, const std::string& name, const planner::FlagTable& table);
 
 // "--a 1 --b": NAME=VALUE each, as the planner takes flags. Words that are no flag's are left out.
 std::vector<std::string> settings_of(const std::vector<std::string>& words);

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kLearned = "/var/lib/millwright/learned";
 
+Value memory_max_of(const ServerSpec& spec) { return spec.memory_max ? Value(*spec.memory_max) : Value(); }
+
 Value to_json(const std::vector<planner::FlagChoice>& flags) {
   Value out = Value::array();
   for (const planner::FlagChoice& flag : flags) {
@@ -29,14 +31,6 @@ std::vector<planner::FlagChoice> from_json(const Value& flags) {
     out.push_back({flag.value("name", ""), flag.value("value", ""), flag.value("reason", "")});
   }
   return out;
-}
-
-std::string text_of(const std::vector<planner::FlagChoice>& flags) {
-  std::vector<std::string> out;
-  for (const planner::FlagChoice& flag : flags) {
-    out.push_back("--" + flag.name + (flag.value == "true" ? "" : " " + flag.value));
-  }
-  return join(out, " ");
 }
 
 }  // namespace
@@ -70,6 +64,7 @@ void MemoryTuning::apply(const MemoryDecision& decision) {
 
 Result<void> MemoryTuning::begin(const std::string& asked, const DeployedServer& deployed) {
   asked_ = asked;
+  user_words_ = words();
   const Value known = deployed.record.value("memory", Value::object());
   if (known.is_object() && known.value("asked", "") == asked) {
     apply({from_json(known.value("flags", Value::array())), "", {}});
@@ -78,7 +73,11 @@ Result<void> MemoryTuning::begin(const std::string& asked, const DeployedServer&
   return plan();
 }
 
-Result<void> MemoryTuning::plan() {
+Result<bool> MemoryTuning::recall() {
+  const auto version = Version::parse(spec_.version);
+  if (!version) return false;
+  const auto table = planner::FlagTable::load(knowledge_, spec_.engine, *version);
+  if (!table) return false;
   NodeCommand command;
   // Another version's flags are a better start than those that are known to fail; the log corrects what they lack.
   const std::string file = learned_file();
@@ -89,11 +88,27 @@ Result<void> MemoryTuning::plan() {
   auto answer = context_.node().run(command);
   if (!answer) return fail(answer.error());
   const Value learned = Value::parse(answer->out, nullptr, false);
-  if (learned.is_object() && !learned.value("flags", Value::array()).empty()) {
-    apply({from_json(learned.at("flags")), "", {}});
-    context_.progress("memory: " + text_of(flags_) + ", learned from an earlier start here");
-    return {};
+  // What fitted into one limit of the host's memory says nothing of another.
+  if (!learned.is_object() || learned.value("memory_max", Value()) != memory_max_of(spec_)) return false;
+  const Value flags = learned.value("flags", Value::array());
+  const Value instead = learned.value("instead_of", Value::object());
+  std::vector<LearnedFlag> known;
+  for (planner::FlagChoice& flag : from_json(flags)) {
+    const std::string before = instead.value(flag.name, "");
+    known.push_back({std::move(flag), before});
   }
+  const std::vector<planner::FlagChoice> wanted = still_wanted(known, user_words_, *table);
+  if (wanted.empty()) return false;
+  apply({wanted, "", {}});
+  context_.progress("memory: " + planner::words_of(flags_, " ") + ", learned from an earlier start here");
+  return true;
+}
+
+Result<void> MemoryTuning::plan() {
+  if (profile_.fits_memory_itself && !spec_.memory_max) return {};  // nothing can have been learned
+  auto recalled = recall();
+  if (!recalled) return fail(recalled.error());
+  if (*recalled || profile_.fits_memory_itself) return {};
   if (auto made = need_planner(); !made) {
     // A version or a model that the planner has no data of is started as it is.
     if (made.error().kind != ErrorKind::usage && made.error().kind != ErrorKind::invalid &&
@@ -119,11 +134,19 @@ Result<void> MemoryTuning::need_planner() {
   return {};
 }
 
-Result<bool> MemoryTuning::again(const Error& failure, const std::string& log) {
-  if (!MemoryPlanner::is_about_memory(failure.symptom_class)) return false;
+Result<bool> MemoryTuning::again(const Error& failure, const std::string& log, const MemoryKill& kill) {
+  const bool limited = spec_.memory_max && kill.cause == MemoryKill::Cause::own_limit;
+  const bool killed = failure.symptom_class == "oom_killed" && profile_.fits_memory_itself && limited;
+  const bool shared_out = MemoryPlanner::flags_share_it_out(failure.symptom_class) && !profile_.fits_memory_itself;
+  if (!killed && !shared_out) return false;
   if (static_cast<int>(attempts_.size()) + 1 >= kAttempts) return false;
-  if (auto made = need_planner(); !made) return false;
-  auto decision = planner_->after(words(), log);
+  if (auto made = need_planner(); !made) {
+    context_.progress("memory is not planned: " + made.error().message);
+    return false;
+  }
+  const auto launcher = launcher_.empty() ? nullptr : launcher_flags(profile_, spec_.version, launcher_);
+  auto decision =
+      killed ? planner_->after_kill(words(), *spec_.memory_max, launcher.get()) : planner_->after(words(), log);
   if (!decision) {
     Error error = wrap(decision.error(), failure.message);
     if (error.symptom_class.empty()) error.symptom_class = failure.symptom_class;
@@ -148,10 +171,21 @@ Result<void> MemoryTuning::keep_learned() {
   const std::string file = shell_quote(learned_file());
   action.title = "remember the memory flags of " + spec_.engine + " " + spec_.version + " for this model";
   action.save = "[ ! -e " + file + " ] || cp -p " + file + " \"$MW_SAVE/learned\"\n";
+  Value instead_of = Value::object();
+  if (const auto version = Version::parse(spec_.version)) {
+    if (const auto table = planner::FlagTable::load(knowledge_, spec_.engine, *version)) {
+      for (const planner::FlagChoice& flag : flags_) instead_of[flag.name] = value_in(user_words_, flag.name, *table);
+    }
+  }
   FilePlacement placed;
   placed.path = learned_file();
-  placed.content = std::make_shared<const std::string>(
-      Value{{"flags", to_json(flags_)}, {"from_run", context_.run_id()}, {"attempts", attempts_}}.dump(2) + "\n");
+  placed.content = std::make_shared<const std::string>(Value{{"flags", to_json(flags_)},
+                                                             {"instead_of", instead_of},
+                                                             {"memory_max", memory_max_of(spec_)},
+                                                             {"from_run", context_.run_id()},
+                                                             {"attempts", attempts_}}
+                                                           .dump(2) +
+                                                       "\n");
   placed.mode = "0640";
   placed.owner = "root";
   placed.group = "root";

@@ -17,16 +17,19 @@ class MemoryTuning {
   static constexpr int kAttempts = 4;
 
   // `spec` is changed: its extra_flags get the memory flags. `knowledge` includes the planner's folder.
-  MemoryTuning(const Knowledge& knowledge, StepContext& context, const EngineProfile& profile, ServerSpec& spec)
-      : knowledge_(knowledge), context_(context), profile_(profile), spec_(spec) {}
+  // `launcher`: the launcher's text, which may know fewer flags than the engine; empty: none.
+  MemoryTuning(const Knowledge& knowledge, StepContext& context, const EngineProfile& profile, ServerSpec& spec,
+               const std::string& launcher)
+      : knowledge_(knowledge), context_(context), profile_(profile), spec_(spec), launcher_(launcher) {}
 
   // Before the first start. What the current release was given for the same wish (`asked`: the digest without memory
-  // flags) is kept; else what this node has learned of model and version; else the planner is asked.
+  // flags) is kept; else what this node has learned of model and version, but for flags that the user has said
+  // otherwise since; else the planner is asked. An engine that fits itself to GPUs is asked nothing.
   Result<void> begin(const std::string& asked, const DeployedServer& deployed);
 
-  // After a start that failed. True: the flags are changed, start again. False: this is no matter of memory, or enough
-  // was tried. An error: the search has ended, with what would be needed.
-  Result<bool> again(const Error& failure, const std::string& log);
+  // After a start that failed, `kill` with what the kernel did. True: the flags are changed, start again. False: this
+  // is no matter of memory, or enough was tried. An error: the search has ended, with what would be needed.
+  Result<bool> again(const Error& failure, const std::string& log, const MemoryKill& kill);
 
   // For release.json: the wish and the flags.
   Value record() const;
@@ -35,6 +38,8 @@ class MemoryTuning {
 
  private:
   Result<void> plan();
+  // What this node has learned of this model, as far as it still holds. False: nothing.
+  Result<bool> recall();
   Result<void> need_planner();
   void apply(const MemoryDecision& decision);
   std::vector<std::string> words() const;
@@ -44,8 +49,10 @@ class MemoryTuning {
   StepContext& context_;
   const EngineProfile& profile_;
   ServerSpec& spec_;
+  const std::string launcher_;
   std::unique_ptr<MemoryPlanner> planner_;
   std::string asked_;
+  std::vector<std::string> user_words_;     // the command line without what was planned
   std::vector<planner::FlagChoice> flags_;  // in force, over those of the user
   std::vector<std::string> attempts_;       // one sentence each
   bool learned_ = false;

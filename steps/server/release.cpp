@@ -1,5 +1,7 @@
 #include "steps/server/release.hpp"
 
+#include <sstream>
+
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "steps/server/launch_command.hpp"
@@ -72,10 +74,21 @@ systemctl is-enabled @UNIT@ > "$MW_SAVE/enabled" 2>/dev/null || :
 if [ -e /etc/systemd/system/@UNIT@ ]; then cp -p /etc/systemd/system/@UNIT@ "$MW_SAVE/unit"; fi
 )sh";
 
+// How it is; how often systemd has restarted it, and for how many seconds it has run now.
+constexpr const char* kActive = R"sh(systemctl is-active @UNIT@ 2>/dev/null || :
+n=$(systemctl show -P NRestarts @UNIT@ 2>/dev/null) || n=0
+since=$(date -d "$(systemctl show -P ActiveEnterTimestamp @UNIT@ 2>/dev/null)" +%s 2>/dev/null) || since=0
+echo "${n:-0} $(($(date +%s) - ${since:-0}))"
+)sh";
+
+// A restart after a fault of the host is no loop; two, and the last within the time that the unit's own limit of
+// restarts looks at (StartLimitIntervalSec), are.
+constexpr int kLoopRestarts = 2;
+constexpr long kLoopSeconds = 900;
+
 // The old one first goes wholly: two may not fit beside each other, and one that kills itself may leave processes that
 // hold the GPU.
-constexpr const char* kSwitch = R"sh(systemctl stop @UNIT@ 2>/dev/null || :
-await_gone
+constexpr const char* kSwitch = R"sh(stop_server @UNIT@
 install -m 0644 @FOLDER@/releases/@N@/unit /etc/systemd/system/@UNIT@
 ln -sfn releases/@N@ @FOLDER@/current.new; mv -T @FOLDER@/current.new @FOLDER@/current
 systemctl daemon-reload
@@ -99,8 +112,7 @@ fi
 if [ -n "$before" ] && [ ! -d @FOLDER@/"$before" ]; then
   echo "release $before is no longer on the node; release @N@ stays" >&2; exit 1
 fi
-systemctl stop @UNIT@ 2>/dev/null || :
-await_gone
+stop_server @UNIT@
 if [ -z "$before" ]; then
   systemctl disable -q @UNIT@ 2>/dev/null || :
   rm -f /etc/systemd/system/@UNIT@ @FOLDER@/current
@@ -180,7 +192,7 @@ std::vector<Question> deployed_questions(const ServerSpec& spec) {
        .script = fill("for f in @FOLDER@/current/run /etc/systemd/system/@UNIT@; do\n"
                       "  sha256sum < \"$f\" 2>/dev/null | cut -d ' ' -f 1 || :\ndone\n",
                       spec, 0)},
-      {.key = "active", .script = fill("systemctl is-active @UNIT@ 2>/dev/null || :\n", spec, 0)},
+      {.key = "active", .script = fill(kActive, spec, 0)},
       {.key = "model", .script = fill("if [ -e @MODEL@ ]; then echo there; fi\n", spec, 0)},
       {.key = "gpus", .script = "for d in /dev/nvidia[0-9]*; do if [ -c \"$d\" ]; then echo there; break; fi; done\n"},
       {.key = "port", .script = port_holder_script(spec)},
@@ -203,7 +215,14 @@ DeployedServer read_deployed(const Answers& answers) {
   const std::vector<std::string> files = split_lines(answers.text("files"));
   out.files_unchanged = files.size() == 2 && files[0] == out.record.value("run_sha256", "") &&
                         files[1] == out.record.value("unit_sha256", "");
-  out.active = answers.text("active");
+  const std::vector<std::string> active = split_lines(answers.text("active"));
+  if (!active.empty()) out.active = active[0];
+  if (active.size() > 1) {
+    std::istringstream words(active[1]);
+    long age = 0;
+    words >> out.restarts >> age;
+    out.dies_again_and_again = out.restarts >= kLoopRestarts && age < kLoopSeconds;
+  }
   out.model_there = answers.text("model") == "there";
   out.gpus_there = answers.text("gpus") == "there";
   out.port_holder = answers.text("port");
@@ -297,7 +316,7 @@ Action start_again_action(const ServerSpec& spec) {
   Action action;
   action.title = "start " + spec.unit();
   action.script = fill("systemctl reset-failed @UNIT@ 2>/dev/null || :\nsystemctl --no-block start @UNIT@\n", spec, 0);
-  action.undo = process_functions(spec) + fill("systemctl stop @UNIT@\nawait_gone\n", spec, 0);
+  action.undo = process_functions(spec) + fill("stop_server @UNIT@\n", spec, 0);
   action.undo_title = "stop " + spec.unit();
   return action;
 }

@@ -31,9 +31,11 @@ struct DeployedServer {
   int highest = 0;             // highest number ever used there
   std::string digest;          // of the current release
   Value record = Value::object();
-  std::map<int, Value> records;  // of all releases
-  bool files_unchanged = false;  // run and unit file are what the release says
-  std::string active;            // of the unit
+  std::map<int, Value> records;       // of all releases
+  bool files_unchanged = false;       // run and unit file are what the release says
+  int restarts = 0;                   // by systemd, since it was started
+  bool dies_again_and_again = false;  // it runs, but only since the last of several restarts
+  std::string active;                 // of the unit
   bool model_there = false;
   bool gpus_there = false;  // NVIDIA's
   std::string

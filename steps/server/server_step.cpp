@@ -1,15 +1,12 @@
 #include "steps/server/server_step.hpp"
 
 #include <cmath>
-#include <regex>
 
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
-#include "steps/server/launch_command.hpp"
 #include "steps/server/memory_tuning.hpp"
-#include "steps/server/planner/engine_facts.hpp"
 #include "steps/server/register.hpp"
 #include "steps/server/release.hpp"
 #include "steps/server/start_watch.hpp"
@@ -31,8 +28,8 @@ class Deployment {
   Deployment(StepContext& context, const EngineProfile& profile, ServerSpec spec, InstallJob job,
              const Knowledge* planner_data = nullptr)
       : context_(context), profile_(profile), spec_(std::move(spec)), job_(std::move(job)) {
-    if (planner_data != nullptr && spec_.memory_auto && !profile_.fits_memory_itself)
-      memory_.emplace(*planner_data, context_, profile_, spec_);
+    if (planner_data != nullptr && spec_.memory_auto)
+      memory_.emplace(*planner_data, context_, profile_, spec_, job_.launcher);
   }
 
   Result<StepOutcome> run() {
@@ -53,6 +50,7 @@ class Deployment {
       build_release();
     }
     const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
+    if (same && deployed_.active == "active" && deployed_.dies_again_and_again) return fail(loop());
     if (same && deployed_.active == "active") return settle_running();
     if (auto free = port_is_free(); !free) return fail(free.error());
     if (auto installed = install(); !installed) return fail(installed.error());
@@ -79,7 +77,7 @@ class Deployment {
         if (auto kept = memory_->keep_learned(); !kept) return fail(kept.error());
         return outcome;
       }
-      auto again = memory_->again(outcome.error(), start_log_);
+      auto again = memory_->again(outcome.error(), start_log_, kill_);
       if (!again) return fail(again.error());
       if (!*again) return outcome;
       build_release();
@@ -179,6 +177,23 @@ class Deployment {
                     .with_hint("stop that process, or give the server another `port`; nothing was changed"));
   }
 
+  // It runs at this moment, as wanted; that systemd starts it again each time must not hide that it dies.
+  Error loop() {
+    NodeCommand command;
+    command.script = "journalctl -q -u " + shell_quote(spec_.unit()) + " -o short-iso --no-pager -n 2000\n";
+    auto journal = context_.node().run(command);
+    if (!journal) return journal.error();
+    StartLog log(profile_);
+    log.add(journal->out);
+    std::string message = spec_.unit() + " dies again and again: systemd has restarted it " +
+                          std::to_string(deployed_.restarts) + " times";
+    if (const auto failure = log.failure()) message += "; its log has: " + failure->sentence;
+    return make_error(ErrorKind::failed_test, std::move(message))
+        .with_class("crash_loop")
+        .with_hint("its log is kept as " + context_.keep("server-" + spec_.name + "-loop.log", journal->out) +
+                   "; once the cause is gone, `systemctl restart " + spec_.unit() + "` counts from none");
+  }
+
   Result<void> install() {
     context_.progress("installing " + spec_.engine + " " + spec_.version, 0.0);
     const InstallJob job = job_;
@@ -235,6 +250,7 @@ class Deployment {
     StartWatch watch(context_, spec_, profile_, cursor);
     auto ready = watch.run();
     start_log_ = watch.log_text();
+    kill_ = watch.memory_kill_seen();
     if (!ready) return fail(ready.error());
     StepOutcome outcome = describe(*ready, state);
     outcome.summary = profile_.title + " " + spec_.version + " ready";
@@ -271,89 +287,13 @@ class Deployment {
   int number_ = 0;
   std::optional<MemoryTuning> memory_;
   std::string start_log_;  // of the last start that was watched
+  MemoryKill kill_;        // and what the kernel did to it
 };
 
 }  // namespace
 
 ServerStep::ServerStep(Knowledge knowledge)
     : knowledge_(std::move(knowledge)), signature_(server_signature(knowledge_)) {}
-
-std::vector<Error> ServerStep::check(const Inputs& inputs) const {
-  std::vector<Error> errors;
-  const auto report = [&errors](Error error, const std::string& input) {
-    error.detail = input;
-    errors.push_back(std::move(error));
-  };
-  // systemd and useradd both take these names; user names have at most 32 bytes, "mw-" included.
-  static const std::regex name("[a-z][a-z0-9-]{0,28}");
-  if (inputs.has("name") && !std::regex_match(inputs.string("name"), name)) {
-    report(make_error(ErrorKind::invalid, "'" + inputs.string("name") + "' is no name for a server")
-               .with_hint("lower-case letters, digits and dashes, at most 29"),
-           "name");
-  }
-  const Value& sources = inputs.value("sources");
-  if (sources.is_object()) {
-    for (const auto& [version, source] : sources.items()) {
-      if (has_unknown(source)) continue;
-      const EngineInstaller* installer = find_installer(source_text(source, "method"));
-      if (installer == nullptr) {
-        report(make_error(ErrorKind::invalid,
-                          "the source of version " + version + " needs a method: archive, wheel or uv"),
-               "sources");
-        continue;
-      }
-      for (Error& error : installer->check(source))
-        report(wrap(std::move(error), "source of version " + version), "sources");
-    }
-  }
-  if (inputs.has("engine")) {
-    for (Error& error : check_command(inputs)) errors.push_back(std::move(error));
-  }
-  return errors;
-}
-
-// Only what is known by now: an input that is an expression over outputs of earlier steps is absent.
-std::vector<Error> ServerStep::check_command(const Inputs& inputs) const {
-  if (!inputs.has("engine")) return {};
-  auto profile = engine_profile(knowledge_, inputs.string("engine"));
-  if (!profile) return {profile.error()};
-  if (inputs.has("release")) return {};  // its command is as it was then
-  std::vector<Error> errors = unspellable(*profile, inputs);
-  const std::vector<std::string> extra =
-      has_unknown(inputs.value("extra_flags")) ? std::vector<std::string>{} : inputs.strings("extra_flags");
-  for (Error& error : forbidden_flags(extra)) errors.push_back(std::move(error));
-  const auto version = resolve_version(*profile, inputs);
-  if (!version || !errors.empty()) return errors;
-  const Value source = merged_sources(*profile, inputs).at(*version);
-  std::unique_ptr<KnownFlags> known;
-  if (!source_text(source, "launcher").empty()) {
-    auto job = install_job(profile->id, *version, source, profile->executable);
-    if (!job) return {job.error()};
-    known = launcher_flags(*profile, *version, job->launcher);
-  }
-  if (!known) {
-    if (!flag_knowledge()) return flag_knowledge().error();
-    known = engine_flags(*flag_knowledge(), *profile, *version);
-  }
-  if (!known) return errors;
-  Value given = inputs.all();
-  if (!inputs.has("model")) given["model"] = "/model";
-  // An expression that is not known yet has whatever value is usual.
-  for (const InputSpec& input : signature_.inputs) {
-    const bool absent = !given.contains(input.name) || given.at(input.name).is_null();
-    if (absent && !input.default_value.is_null()) given[input.name] = input.default_value;
-  }
-  if (has_unknown(inputs.value("extra_flags"))) given["extra_flags"] = Value::array();
-  const auto spec = server_spec(*profile, Inputs(given));
-  return spec ? unknown_flags(*known, command_parts(*spec, *profile)) : errors;
-}
-
-// Read when the first server is checked: it is large, and no other verb needs it.
-const tl::expected<Knowledge, std::vector<Error>>& ServerStep::flag_knowledge() const {
-  static const tl::expected<Knowledge, std::vector<Error>> flags =
-      load_knowledge(planner::planner_folders(knowledge_folders()));
-  return flags;
-}
 
 Result<StepOutcome> ServerStep::run(StepContext& context) const {
   const Inputs& inputs = context.inputs();
@@ -393,13 +333,18 @@ Result<std::string> ServerStep::preview(const Inputs& inputs, const Answers& ans
   const std::string now = deployed.record.value("engine", "") + " " + deployed.record.value("version", "");
   const std::string release = now + " as release " + std::to_string(*deployed.current);
   if (deployed.active != "active") return "does not run (" + deployed.active + "): " + release;
+  if (deployed.dies_again_and_again) {
+    return "dies again and again (systemd has restarted it " + std::to_string(deployed.restarts) +
+           " times; journalctl -u " + spec->unit() + "): " + release;
+  }
   if (!deployed.files_unchanged) return "runs with files that were changed by hand: " + release;
   return "runs " + release + "; wanted " + wanted;
 }
 
 std::optional<bool> ServerStep::drifted(const Inputs& /*inputs*/, const Answers& answers) const {
   const DeployedServer deployed = read_deployed(answers);
-  return !deployed.current || !deployed.files_unchanged || deployed.active != "active" || !deployed.model_there;
+  return !deployed.current || !deployed.files_unchanged || deployed.active != "active" ||
+         deployed.dies_again_and_again || !deployed.model_there;
 }
 
 void register_server_steps(StepRegistry& registry, const Knowledge& knowledge) {

@@ -199,7 +199,8 @@ Error StartWatch::ended() {
   command.script = kernel_script(start_cursor_);
   auto kernel = context_.node().run(command);
   if (!kernel) return kernel.error();
-  return failed(diagnose(unit, log_, memory_kill(log_.text(), kernel->out, spec_.unit())));
+  kill_ = memory_kill(log_.text(), kernel->out, spec_.unit());
+  return failed(diagnose(unit, log_, kill_));
 }
 
 Error StartWatch::failed(Diagnosis diagnosis) {

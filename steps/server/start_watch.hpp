@@ -31,6 +31,8 @@ class StartWatch {
   Result<Readiness> run();
   // What the journal has said of this start so far.
   const std::string& log_text() const { return log_.text(); }
+  // What the kernel did for lack of memory, after a start that ended.
+  const MemoryKill& memory_kill_seen() const { return kill_; }
 
  private:
   Result<UnitState> poll();
@@ -50,6 +52,7 @@ class StartWatch {
   std::string cursor_;
   std::string load_;  // resident size of the processes, in MiB: grows while they load
   std::optional<UnitState> last_;
+  MemoryKill kill_;
   std::optional<SteadyPoint> answered_;  // when /v1/models did first
   std::optional<Error> lost_;            // the way to the node, while a first token was waited for
   std::string shown_;

@@ -59,6 +59,30 @@ await_gone() {
     sleep 1
   done
 }
+gpu_holders() {  # those of the processes that were there for which the driver still keeps memory
+  timeout 20 nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader,nounits 2>/dev/null | tr -d ' ' |
+    while IFS=, read -r pid mib; do
+      case " $server_was " in *" $pid "*) echo "process $pid: $mib MiB" ;; esac
+    done
+}
+await_gpu_free() {
+  command -v nvidia-smi >/dev/null && [ -n "$server_was" ] || return 0
+  waited=0
+  while held=$(gpu_holders); [ -n "$held" ]; do
+    waited=$((waited + 1))
+    if [ $waited -ge 30 ]; then
+      echo "the GPU driver still keeps memory of processes that have ended:" $held >&2
+      return 1
+    fi
+    sleep 1
+  done
+}
+stop_server() {  # the unit, with all that it leaves
+  server_was=$(server_pids | tr '\n' ' ')
+  systemctl stop "$1" 2>/dev/null || :
+  await_gone
+  await_gpu_free
+}
 )sh";
 
 constexpr const char* kPortHolder = R"sh(own=$(id -u @USER@ 2>/dev/null) || own=none

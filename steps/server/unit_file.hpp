@@ -19,7 +19,8 @@ std::string await_gpus_text();
 std::string ended_text();
 
 // Shell functions: `server_pids` prints the processes of the server's user; `await_gone` waits until there are none,
-// kills what is left after a while, and fails after half a minute with their names.
+// kills what is left after a while, and fails after half a minute with their names; `stop_server UNIT` stops the unit,
+// waits for both that and the GPU driver to have given back the memory of its processes, where nvidia-smi names them.
 std::string process_functions(const ServerSpec& spec);
 // Shell that prints who listens on the server's port, if it is not the server itself: "pid 77 (python3, ssh.service)".
 std::string port_holder_script(const ServerSpec& spec);

@@ -132,6 +132,12 @@ def millwright(lab, tmp_path):
     return Millwright(lab, tmp_path / "state")
 
 
+@pytest.fixture(scope="module")
+def one_journal(lab, tmp_path_factory):
+    """The same with one journal for all tests of a file; imported there as `millwright`."""
+    return Millwright(lab, tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def write(tmp_path):
     """write(*steps, name=...) -> path of a playbook for all hosts. Steps are mappings, or one text of YAML."""

@@ -3,12 +3,13 @@
 The engine here is llama.cpp as a wheel, which is small; SGLang and vLLM are in test_python_engines.py.
 """
 import hashlib
+import json
 import shutil
 import subprocess
 
 import pytest
 import yaml
-from conftest import ROOT, Millwright
+from conftest import ROOT, wait_until
 
 NODE = "engines1"
 UV = yaml.safe_load((ROOT / "playbooks/knowledge/engines.yml").read_text())["engines"]["sglang"]["methods"]["uv"]["uv"]
@@ -183,3 +184,94 @@ def test_a_start_that_hangs_is_ended_and_taken_back(lab, millwright, write, mode
     failed = run.of("step_finished", step="server")[0]["data"]["error"]
     assert failed["class"] == "start_timeout" and "nothing moved for 15" in failed["message"], failed
     assert traces(lab) == before
+
+
+def failure(run):
+    """How the server step ended last."""
+    return run.of("step_finished", step="server")[-1]["data"]["error"]
+
+
+def test_a_library_that_is_missing_is_named(lab, millwright, server):
+    before = traces(lab)
+    failed = failure(millwright.apply(server(apt=[]), timeout=600).expect(3))
+    assert failed["class"] == "missing_library" and "libgomp.so.1" in failed["message"], failed
+    assert traces(lab) == before
+
+
+def command_of(lab):
+    return " ".join(json.loads(lab.ssh(NODE, "cat /var/lib/millwright/servers/llm/current/release.json").stdout)["command"])
+
+
+def test_what_the_kernel_ended_at_the_units_limit_is_planned_anew_and_fits_at_once(lab, millwright, write, model, lock):
+    before = traces(lab)
+    # 262,144 cells take 783 MiB, and the model was made for 32,768 tokens a request.
+    large = write(step(model, lock, context=262144, max_requests=1, memory_max="700MiB"))
+    run = millwright.apply(large, timeout=900).expect(0)
+    kept = {event["data"]["name"]: event["data"] for event in run.of("evidence_kept")}
+    plans = [name for name in kept if "memory-" in name]
+    assert plans == ["server-llm-memory-1.txt"], kept
+    assert "its own limit (memory_max)" in run.out and "limit of 700 MiB" in run.out
+    assert command_of(lab).endswith("--ctx-size 32768") and ask(lab, 8080) == "200"
+    assert millwright.apply(large).expect(0).of("action_started") == [], "what was learned is kept with the release"
+    # With room for it, it is started as asked; back in the old limit it is known at once what fits.
+    roomy = millwright.apply(write(step(model, lock, context=262144, max_requests=1, memory_max="1500MiB")), timeout=600).expect(0)
+    assert "32768" not in command_of(lab)
+    again = millwright.apply(large, timeout=600).expect(0)
+    assert [event for event in again.of("evidence_kept") if "memory-" in event["data"]["name"]] == []
+    assert command_of(lab).endswith("--ctx-size 32768")
+    for each in (again, roomy, run):
+        millwright.run("rollback", "-y", each.events[0]["run"], timeout=300).expect(0)
+    assert traces(lab) == before
+
+
+def test_a_limit_that_nothing_fits_into_is_said_with_one_that_would_do(lab, millwright, write, model, lock):
+    before = traces(lab)
+    failed = failure(millwright.apply(write(step(model, lock, memory_max="96MiB")), timeout=600).expect(3))
+    assert failed["class"] == "oom_killed" and "does not fit into 96 MiB" in failed["message"], failed
+    assert "memory_max: " in failed["hint"], failed
+    assert traces(lab) == before
+
+
+def test_the_gpu_s_memory_is_waited_for_after_a_stop(lab, millwright, two, write, model, lock):
+    """A stand-in for nvidia-smi, which names the server's process twice more after it has ended."""
+    pid = lab.ssh(NODE, "systemctl show -P MainPID millwright-two").stdout.strip()
+    lab.ssh(NODE, "cat >/usr/local/bin/nvidia-smi; chmod 755 /usr/local/bin/nvidia-smi", input=f"""#!/bin/sh
+echo "$*" >>/run/nvidia-asked
+echo '1, 500'
+[ $(grep -c query-compute-apps /run/nvidia-asked) -gt 2 ] || echo '{pid}, 20480'
+""")
+    try:
+        moved = write(step(model, lock, name="two", port=8083), name="moved")
+        run = millwright.apply(moved, timeout=600).expect(0)
+        asked = lab.ssh(NODE, "cat /run/nvidia-asked").stdout.splitlines()
+        assert asked == ["--query-compute-apps=pid,used_memory --format=csv,noheader,nounits"] * 3, asked
+        assert ask(lab, 8083) == "200"
+        # One that never gets its memory back: the next is not started on top of it, and the old one is there again.
+        pid = lab.ssh(NODE, "systemctl show -P MainPID millwright-two").stdout.strip()
+        lab.ssh(NODE, f"printf '#!/bin/sh\\necho {pid}, 20480\\n' >/usr/local/bin/nvidia-smi")
+        stuck = millwright.apply(write(step(model, lock, name="two", port=8084), name="stuck"), timeout=600).expect(3)
+        assert f"the GPU driver still keeps memory of processes that have ended: process {pid}: 20480 MiB" in stuck.out
+        assert ask(lab, 8083) == "200"
+        millwright.run("rollback", "-y", run.events[0]["run"], timeout=300).expect(0)
+    finally:
+        lab.ssh(NODE, "rm -f /usr/local/bin/nvidia-smi /run/nvidia-asked")
+
+
+def test_one_that_dies_again_and_again_is_not_hidden_by_its_restarts(lab, millwright, two):
+    unit = "millwright-two"
+    for restarts in (1, 2):
+        lab.ssh(NODE, f"systemctl kill -s KILL {unit}")
+        wait_until(lambda: lab.ssh(NODE, f"systemctl show -P NRestarts {unit}; systemctl is-active {unit} || :").stdout.split()
+                   == [str(restarts), "active"], 90, f"restart {restarts}")
+    wait_until(lambda: ask(lab, 8082) == "200", 60, "an answer")
+    found = millwright.run("verify", "-i", millwright.inventory, two, timeout=300)
+    assert found.code == 2 and "dies again and again (systemd has restarted it 2 times" in found.out, found.out
+    looped = millwright.apply(two, timeout=300)
+    error = looped.of("step_finished", step="two")[-1]["data"]["error"]
+    assert looped.code == 3 and error["class"] == "crash_loop" and "systemctl restart" in error["hint"], error
+    # The third death within the quarter of an hour is the last: systemd gives up, and a new run starts it again.
+    lab.ssh(NODE, f"systemctl kill -s KILL {unit}")
+    wait_until(lambda: lab.ssh(NODE, f"systemctl is-active {unit} || :").stdout.strip() == "failed", 90, "systemd to give up")
+    assert "does not run (failed)" in millwright.run("verify", "-i", millwright.inventory, two, timeout=300).out
+    millwright.apply(two, timeout=600).expect(0)
+    assert ask(lab, 8082) == "200"

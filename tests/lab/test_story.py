@@ -9,7 +9,8 @@ import shutil
 
 import pytest
 import yaml
-from conftest import HERE, Millwright
+from conftest import HERE
+from conftest import one_journal as millwright
 
 NODE = "story1"
 pytestmark = pytest.mark.slow
@@ -18,11 +19,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def lab(make_lab):
     return make_lab("story", 1)
-
-
-@pytest.fixture(scope="module")
-def millwright(lab, tmp_path_factory):
-    return Millwright(lab, tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="module")

@@ -119,15 +119,16 @@ Result<std::vector<std::string>> choices_of(const Value& flag, const Version& ve
   return out;
 }
 
-// Whether `version` is one that the data was read from, or newer than all of them.
-bool was_read(const Value& engine, const Version& version) {
-  bool older = true;
+enum class Read { this_one, between, newer };
+// `version` is one that the data was read from, between two of them, or newer than all.
+Read read_of(const Value& engine, const Version& version) {
+  bool newer = true;
   for (const Value& one : engine.at("checked")) {
     const auto parsed = Version::parse(one.get<std::string>());
-    if (parsed && *parsed == version) return true;
-    older = older && parsed && *parsed < version;
+    if (parsed && *parsed == version) return Read::this_one;
+    newer = newer && parsed && *parsed < version;
   }
-  return older;
+  return newer ? Read::newer : Read::between;
 }
 
 }  // namespace
@@ -139,6 +140,8 @@ Result<FlagTable> FlagTable::load(const Knowledge& knowledge, const std::string&
   const Value& engines = engines_of(knowledge, "engine_flags");
   const auto found = engines.find(engine);
   if (found == engines.end()) return fail(ErrorKind::invalid, "engine_flags.yml says nothing of " + engine);
+  const Read read = read_of(*found, version);
+  out.newer_than_read_ = read == Read::newer;
   for (const Value& flag : found->at("flags")) {
     Row row;
     row.name = flag.at("name").get<std::string>();
@@ -147,7 +150,7 @@ Result<FlagTable> FlagTable::load(const Knowledge& knowledge, const std::string&
       row.also.push_back(short_name ? other.substr(1) : other);
       if (short_name) row.one_dash.push_back(row.also.back());
     }
-    auto choices = choices_of(flag, version, was_read(*found, version));
+    auto choices = choices_of(flag, version, read != Read::between);
     if (!choices) return fail(choices.error());
     row.choices = std::move(*choices);
     const auto spans = flag.value("versions", std::vector<std::string>{});

@@ -67,8 +67,10 @@ class FlagTable {
   // vLLM's switches have a --no-... each.
   Found find(const std::string& word) const;
   // Values that flag `name` (its first name) can have in this version; nothing where the data has no list. For a
-  // version between those that were read, what any of them takes.
+  // version between those that were read, what any of them takes. Of speculative-config: what its `method` can be.
   std::vector<std::string> choices(const std::string& name) const;
+  // A version newer than all that the data was read from: it may have flags and values that nobody has looked at.
+  bool newer_than_read() const { return newer_than_read_; }
 
  private:
   struct Row {
@@ -80,6 +82,7 @@ class FlagTable {
     bool here = false;
   };
   std::vector<Row> rows_;
+  bool newer_than_read_ = false;
   bool prefixes_ = true;
   bool negations_ = false;
 };

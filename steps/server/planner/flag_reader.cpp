@@ -97,7 +97,16 @@ bool is_draft_config(const std::string& value) {
   const Value config = Value::parse(value, nullptr, false);
   if (!config.is_object()) return false;
   const auto tokens = config.find("num_speculative_tokens");
+  const auto method = config.find("method");
+  if (method != config.end() && !method->is_string() && !method->is_null()) return false;
   return tokens == config.end() || (tokens->is_number_integer() && tokens->get<double>() >= 1);
+}
+
+// The key `method` of --speculative-config; empty when it has none (vLLM then tells it from the draft model).
+std::string draft_method(const std::string& value) {
+  const Value config = Value::parse(value, nullptr, false);
+  if (!config.is_object() || !config.contains("method") || !config.at("method").is_string()) return {};
+  return config.at("method").get<std::string>();
 }
 
 bool is_possible(const Rule& rule, const std::string& value) {
@@ -111,21 +120,29 @@ bool is_possible(const Rule& rule, const std::string& value) {
   });
 }
 
-// What is wrong with the value; nothing when it is possible, or when nobody knows.
-std::optional<InvalidFlag> complaint(const FlagTable& table, const EngineFacts& facts, const std::string& name,
-                                     const std::string& spelled, const std::string& value) {
+}  // namespace
+
+std::optional<InvalidFlag> impossible_value(const FlagTable& table, const EngineFacts& facts, const std::string& name,
+                                            const std::string& spelled, const std::string& value) {
+  const Rule* rule = rule_of(name, facts);
+  const bool drafts = rule != nullptr && rule->wants == Wants::drafts;
   const auto choices = table.choices(name);
-  if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
-    const auto near = nearest(value, choices);
-    return InvalidFlag{spelled, fmt::format("{} {} has no {} '{}'", facts.title(), facts.version().text(), name, value),
+  const std::string chosen = drafts ? draft_method(value) : value;
+  if (!choices.empty() && !(drafts && chosen.empty()) &&
+      std::find(choices.begin(), choices.end(), chosen) == choices.end()) {
+    const auto near = nearest(chosen, choices);
+    return InvalidFlag{spelled,
+                       fmt::format("{} {} has no {} '{}'", facts.title(), facts.version().text(),
+                                   drafts ? "method of " + name : name, chosen),
                        (near ? fmt::format("did you mean {}? Possible are ", *near) : std::string("possible are ")) +
                            join(choices, ", ")};
   }
-  const Rule* rule = rule_of(name, facts);
   if (rule == nullptr || is_possible(*rule, value)) return {};
   return InvalidFlag{spelled, fmt::format("'{}' is no value of --{}", value, name),
                      fmt::format("it is {}", rule->words)};
 }
+
+namespace {
 
 InvalidFlag unknown_flag(const FlagTable::Found& found, const EngineFacts& facts, const std::string& word) {
   InvalidFlag out;
@@ -177,7 +194,7 @@ Result<GivenFlags> read_flags(const FlagTable& table, const EngineFacts& facts, 
     }
     // A short name has one dash and is the long one's.
     const std::string spelled = found.one_dash ? found.name : found.spelling;
-    if (auto wrong = complaint(table, facts, found.name, spelled, value)) {
+    if (auto wrong = impossible_value(table, facts, found.name, spelled, value)) {
       out.invalid.push_back(std::move(*wrong));
       continue;
     }

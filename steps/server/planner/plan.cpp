@@ -16,6 +16,22 @@ const char* to_string(Decision decision) {
   return decision == Decision::fits ? "fits" : decision == Decision::does_not_fit ? "does_not_fit" : "try";
 }
 
+std::string words_of(const FlagChoice& change) {
+  return change.value == "true" ? "--" + change.name : "--" + change.name + " " + change.value;
+}
+
+std::string words_of(const std::vector<FlagChoice>& changes, const char* between) {
+  std::vector<std::string> out;
+  for (const FlagChoice& change : changes) out.push_back(words_of(change));
+  return join(out, between);
+}
+
+std::string words_of(const std::vector<LadderStep>& steps) {
+  std::vector<std::string> out;
+  for (const LadderStep& step : steps) out.push_back(words_of(step.changes));
+  return join(out, "; ");
+}
+
 namespace {
 
 constexpr std::size_t kLadderSteps = 4;
@@ -57,13 +73,6 @@ std::string thousands(double value) {
   return digits;
 }
 
-std::string changes_of(const LadderStep& step) {
-  std::vector<std::string> words;
-  for (const FlagChoice& change : step.changes)
-    words.push_back(change.value == "true" ? "--" + change.name : fmt::format("--{} {}", change.name, change.value));
-  return join(words, " and ");
-}
-
 std::string sentence_of(const Plan& plan, const Query& query) {
   const std::string head =
       fmt::format("{} on {} with {}", query.model.shape.name, gpus_name(query, plan.layout), engine_name(query));
@@ -81,9 +90,7 @@ std::string sentence_of(const Plan& plan, const Query& query) {
       fmt::format("{} {}: it needs {:.1f} GiB more per GPU", head,
                   plan.decision == Decision::try_it ? "probably does not fit" : "does not fit", plan.missing_gib);
   if (plan.ladder.empty()) return out + ", and no flag makes that up: a smaller quantisation, or more GPUs.";
-  std::vector<std::string> ways;
-  for (const LadderStep& step : plan.ladder) ways.push_back(changes_of(step));
-  return out + ", or one of these: " + join(ways, "; ") + ".";
+  return out + ", or one of these: " + words_of(plan.ladder) + ".";
 }
 
 void choose_flags(Plan& plan, const Query& query, const GivenFlags& given, const FlagTable& table) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@ struct FlagChoice {
   std::string reason;
 };
 
+// "--name value", or "--name" of a switch; several as "--a 1 and --b", or with other words between them.
+std::string words_of(const FlagChoice& change);
+std::string words_of(const std::vector<FlagChoice>& changes, const char* between = " and ");
+
 struct InvalidFlag {
   std::string flag;     // name as given, or the setting that it is about
   std::string message;  // what is wrong
@@ -36,6 +41,9 @@ struct LadderStep {
   int max_model_len = 0;
   double headroom_gib = 0;
 };
+
+// The changes of each step, with "; " between them.
+std::string words_of(const std::vector<LadderStep>& steps);
 
 struct RankPlan {
   int rank = 0;
@@ -71,6 +79,11 @@ struct GivenFlags {
 };
 // usage: not NAME=VALUE (a switch may leave the value out).
 Result<GivenFlags> read_flags(const FlagTable& table, const EngineFacts& facts, const std::vector<std::string>& given);
+
+// What is wrong with the value of flag `name` (its first name), spelled `spelled` on the command line; nothing when it
+// is possible, or when nobody knows.
+std::optional<InvalidFlag> impossible_value(const FlagTable& table, const EngineFacts& facts, const std::string& name,
+                                            const std::string& spelled, const std::string& value);
 
 // How many GPUs each replica takes: the flags', else as many as divide the heads.
 Layout layout_of(const Query& query);

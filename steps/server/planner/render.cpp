@@ -99,20 +99,13 @@ std::string legend(const RankPlan& rank, const std::string& engine) {
   return join(words, ", ");
 }
 
-std::string flag_words(const LadderStep& step) {
-  std::vector<std::string> words;
-  for (const FlagChoice& change : step.changes)
-    words.push_back(change.value == "true" ? "--" + change.name : fmt::format("--{} {}", change.name, change.value));
-  return join(words, " ");
-}
-
 std::string ladder_text(const Plan& plan) {
   if (plan.ladder.empty()) return "";
   std::string out = plan.likely.starts() ? "To be sure, one of:\n" : "What makes it fit, one of:\n";
   for (const LadderStep& step : plan.ladder) {
-    out += fmt::format("  {:<44} {}: {:.0f} tokens, {:.0f} requests, {:.1f} GiB to spare\n", flag_words(step),
-                       step.decision == Decision::fits ? "fits" : "try ", step.kv_tokens, step.max_running,
-                       step.headroom_gib);
+    out += fmt::format("  {:<44} {}: {:.0f} tokens, {:.0f} requests, {:.1f} GiB to spare\n",
+                       words_of(step.changes, " "), step.decision == Decision::fits ? "fits" : "try ", step.kv_tokens,
+                       step.max_running, step.headroom_gib);
     for (const FlagChoice& change : step.changes) out += fmt::format("      {}\n", change.reason);
   }
   return out;

@@ -184,21 +184,10 @@ void vllm_arithmetic(const Query& query, const Outcome& likely, Replan& out) {
       rank.kv_pool_gib));
 }
 
-std::string words_of(const LadderStep& step) {
-  std::vector<std::string> words;
-  for (const FlagChoice& change : step.changes)
-    words.push_back(change.value == "true" ? "--" + change.name : fmt::format("--{} {}", change.name, change.value));
-  return join(words, " and ");
-}
-
-std::string all_words(const std::vector<LadderStep>& steps) {
-  std::vector<std::string> out;
-  for (const LadderStep& step : steps) out.push_back(words_of(step));
-  return join(out, "; ");
-}
-
-constexpr std::array kNotMemory = {"flag_unknown", "flag_invalid", "missing_library", "missing_compiler",
-                                   "port_taken",   "load_failed",  "oom_killed"};
+constexpr std::array kNotMemory = {
+    "flag_unknown",          "flag_invalid", "missing_library", "missing_compiler", "port_taken",
+    "load_failed",           "oom_killed",   "file_missing",    "file_corrupt",     "dependency_conflict",
+    "model_arch_unsupported"};
 
 }  // namespace
 
@@ -263,9 +252,7 @@ Replan replan(const Knowledge& knowledge, const Query& query, const GivenFlags& 
   // The next start sizes its pool anew: a pool that was measured is no limit of it, unless that is what was missing.
   if (reading.engine == "vllm" && !query.given.kv_pool_gib) measured.given.kv_pool_gib.reset();
   const bool failed = reading.failure.has_value();
-  out.memory =
-      !failed || (std::find(kNotMemory.begin(), kNotMemory.end(), reading.failure->symptom_class) == kNotMemory.end() &&
-                  reading.failure->where != "other_tenant");
+  out.memory = !failed || is_about_memory(*reading.failure);
   // As measured: what is put right below is no figure of the log.
   if (query.facts.engine() == "sglang") sglang_arithmetic(measured, layout, out);
   if (failed && out.memory) calibrate(reading, layout, measured, out);
@@ -304,10 +291,10 @@ Replan replan(const Knowledge& knowledge, const Query& query, const GivenFlags& 
         missing);
   } else if (out.opposite) {
     out.verdict = fmt::format("does not fit: it needs {:.1f} GiB more per GPU, or one of these: {}.", missing,
-                              all_words(out.next));
+                              words_of(out.next));
   } else {
     out.verdict = fmt::format("{}: it needs {:.1f} GiB more per GPU. Next: {}.", reading.failure->sentence, missing,
-                              words_of(out.next.front()));
+                              words_of(out.next.front().changes));
   }
   return out;
 }

@@ -86,10 +86,7 @@ std::string as_text(const Replan& replan, const Query& query, const std::string&
   for (const std::string& line : replan.arithmetic) out += "         " + line + "\n";
   if (!replan.next.empty()) out += "Next, one of:\n";
   for (const LadderStep& step : replan.next) {
-    std::vector<std::string> words;
-    for (const FlagChoice& change : step.changes)
-      words.push_back(change.value == "true" ? "--" + change.name : fmt::format("--{} {}", change.name, change.value));
-    out += fmt::format("  {:<44} {}: {:.0f} tokens, {:.1f} GiB to spare\n", join(words, " "),
+    out += fmt::format("  {:<44} {}: {:.0f} tokens, {:.1f} GiB to spare\n", words_of(step.changes, " "),
                        step.decision == Decision::fits ? "fits" : "try", step.kv_tokens, step.headroom_gib);
     for (const FlagChoice& change : step.changes) out += "      " + change.reason + "\n";
   }

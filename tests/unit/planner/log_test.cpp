@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <cstring>
+
 #include <fstream>
 #include <sstream>
 
@@ -9,21 +11,7 @@
 namespace millwright::planner {
 namespace {
 
-std::string file_text(const std::string& name) {
-  std::ifstream in(std::string(TEST_DATA) + "/planner/logs/" + name, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << name;
-  return text.str();
-}
-
-LogReading reading(const std::string& text, const std::string& engine = "") {
-  auto out = read_log(shipped(), text, engine);
-  if (!out) ADD_FAILURE() << render(out.error());
-  return out.value_or(LogReading{});
-}
-
-LogReading of_file(const std::string& name) { return reading(file_text(name)); }
+LogReading of_file(const std::string& name) { return reading(log_text(name)); }
 
 Replan replan_of(const std::string& model, const std::string& version, const std::string& gpus, const LogReading& log,
                  const std::vector<LogReading>& earlier = {}, const std::vector<std::string>& set = {}) {
@@ -63,12 +51,32 @@ TEST(ReadLog, of_real_failures) {
   for (const Case& one : {Case{"sglang-0.5.9-cpu-not-enough-memory.log", "pool_sizing", "memory_pool_too_small"},
                           Case{"sglang-0.5.9-unknown-flag.log", "flag_unknown", "flag_unknown"},
                           Case{"sglang-0.5.9-cpu-no-libnuma.log", "before_weights", "missing_library"},
-                          Case{"sglang-0.5.9-cpu-no-compiler.log", "warm_up", "missing_compiler"}}) {
-    const LogReading log = of_file(one.file);
+                          Case{"sglang-0.5.9-cpu-no-compiler.log", "warm_up", "missing_compiler"},
+                          Case{"llama.cpp-0.7.0-unknown-flag.log", "flag_unknown", "flag_unknown"},
+                          Case{"llama.cpp-0.7.0-bad-value.log", "before_weights", "flag_invalid"},
+                          Case{"llama.cpp-0.7.0-missing-library.log", "before_weights", "missing_library"},
+                          Case{"llama.cpp-0.7.0-port-taken.log", "before_weights", "port_taken"},
+                          Case{"llama.cpp-0.7.0-file-missing.log", "weights", "file_missing"},
+                          Case{"llama.cpp-0.7.0-file-cut.log", "weights", "file_corrupt"},
+                          Case{"llama.cpp-0.7.0-header-cut.log", "weights", "file_corrupt"},
+                          Case{"llama.cpp-0.7.0-no-gguf.log", "weights", "file_corrupt"},
+                          Case{"llama.cpp-0.7.0-quantized-v.log", "pool_sizing", "flag_invalid"},
+                          Case{"llama.cpp-0.7.0-kv-too-large.log", "pool_sizing", "gpu_out_of_memory"}}) {
+    const LogReading log = reading(log_text(one.file), std::string(one.file, std::strchr(one.file, '-')));
     ASSERT_TRUE(log.failure.has_value()) << one.file;
     EXPECT_EQ(log.failure->where, one.where) << one.file;
     EXPECT_EQ(log.failure->symptom_class, one.symptom_class) << one.file;
     EXPECT_FALSE(log.failure->line.empty());
+  }
+}
+
+TEST(ReadLog, no_log_of_a_failure_goes_unnamed) {
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(TEST_DATA) + "/planner/logs")) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != ".log" || name.find("-ok.log") != std::string::npos) continue;
+    const std::size_t at = name.find("composed-") == 0 ? 9 : 0;
+    const LogReading log = reading(log_text(name), name.substr(at, name.find('-', at) - at));
+    EXPECT_TRUE(log.failure.has_value() || log.ready) << name;
   }
 }
 

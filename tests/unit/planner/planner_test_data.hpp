@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "orchestrator/base/knowledge.hpp"
+#include "steps/server/planner/log_reader.hpp"
 #include "steps/server/planner/plan.hpp"
 
 namespace millwright::planner {
@@ -82,6 +84,21 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
+
+// A log of tests/data/planner/logs.
+inline std::string log_text(const std::string& name) {
+  std::ifstream in(std::string(TEST_DATA) + "/planner/logs/" + name, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << name;
+  return text.str();
+}
+
+inline LogReading reading(const std::string& text, const std::string& engine = "") {
+  auto out = read_log(shipped(), text, engine);
+  if (!out) ADD_FAILURE() << render(out.error());
+  return out.value_or(LogReading{});
+}
 
 // A safetensors file whose data is a hole: only the header is real.
 inline std::string safetensors(const Value& header) {

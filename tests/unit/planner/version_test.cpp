@@ -15,20 +15,6 @@
 namespace millwright::planner {
 namespace {
 
-std::string file_text(const std::string& name) {
-  std::ifstream in(std::string(TEST_DATA) + "/planner/logs/" + name, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << name;
-  return text.str();
-}
-
-LogReading reading(const std::string& text, const std::string& engine = "") {
-  auto out = read_log(shipped(), text, engine);
-  if (!out) ADD_FAILURE() << render(out.error());
-  return out.value_or(LogReading{});
-}
-
 VersionGuess guess(const std::string& text, const std::string& model, const std::string& gpus) {
   const auto known = known_model(shipped(), model);
   return guess_version(shipped(), reading(text), &*known, *parse_gpu_spec(shipped(), gpus));
@@ -39,7 +25,7 @@ bool has(const VersionGuess& guess, const std::string& version) {
 }
 
 TEST(VersionGuess, the_story_s_log_is_of_none_that_would_have_had_room_or_refused_it) {
-  const VersionGuess out = guess(file_text("composed-sglang-0.5.9-story.log"), "Qwen3.6-27B", "2xA6000");
+  const VersionGuess out = guess(log_text("composed-sglang-0.5.9-story.log"), "Qwen3.6-27B", "2xA6000");
   EXPECT_EQ(out.version, "0.5.9");
   EXPECT_TRUE(out.figures_agree);
   EXPECT_FALSE(has(out, "0.5.12")) << "it refuses drafts of a hybrid without extra_buffer";
@@ -49,7 +35,7 @@ TEST(VersionGuess, the_story_s_log_is_of_none_that_would_have_had_room_or_refuse
 
 TEST(VersionGuess, arguments_alone_say_something) {
   // 0.5.6 has no mamba-scheduler-strategy, and 0.5.23 none any more.
-  const LogReading log = reading(file_text("composed-sglang-0.5.9-story.log"));
+  const LogReading log = reading(log_text("composed-sglang-0.5.9-story.log"));
   const VersionGuess out = guess_version(shipped(), log, nullptr, {});
   EXPECT_FALSE(has(out, "0.5.6"));
   EXPECT_FALSE(has(out, "0.5.23"));
@@ -58,10 +44,10 @@ TEST(VersionGuess, arguments_alone_say_something) {
 
 TEST(VersionGuess, the_newest_whose_tokens_come_out) {
   // Gemma's cells are the same in every version: all that know its arguments are left.
-  const VersionGuess out = guess(file_text("sglang-0.5.11-cpu-ok.log"), "gemma-3-270m", "24GiB");
+  const VersionGuess out = guess(log_text("sglang-0.5.11-cpu-ok.log"), "gemma-3-270m", "24GiB");
   EXPECT_TRUE(out.figures_agree);
   EXPECT_TRUE(has(out, "0.5.11"));
-  std::string text = file_text("sglang-0.5.11-cpu-ok.log");
+  std::string text = log_text("sglang-0.5.11-cpu-ok.log");
   for (std::size_t at = text.find("=92532"); at != std::string::npos; at = text.find("=92532")) text[at + 1] = '1';
   const VersionGuess wrong = guess(text, "gemma-3-270m", "24GiB");
   EXPECT_FALSE(wrong.figures_agree);
@@ -69,7 +55,7 @@ TEST(VersionGuess, the_newest_whose_tokens_come_out) {
 }
 
 TEST(VersionGuess, a_replan_of_another_version_says_so) {
-  const LogReading log = reading(file_text("composed-sglang-0.5.9-story.log"));
+  const LogReading log = reading(log_text("composed-sglang-0.5.9-story.log"));
   Asked q = asked("Qwen3.6-27B", "sglang", "0.5.23", "2xA6000");
   add_logged_flags(log, q.table, q.flags);
   q.query.set = q.flags.set;
@@ -80,14 +66,14 @@ TEST(VersionGuess, a_replan_of_another_version_says_so) {
 }
 
 TEST(IsLog, another_engine_s_and_no_log_at_all) {
-  EXPECT_TRUE(check_is_log(reading(file_text("composed-sglang-0.5.9-story.log"))).has_value());
+  EXPECT_TRUE(check_is_log(reading(log_text("composed-sglang-0.5.9-story.log"))).has_value());
   EXPECT_TRUE(check_is_log(reading("ValueError: No available memory for the cache blocks.", "vllm")).has_value());
   for (const char* text : {"", "\n", "hello\nworld\n"}) {
     const auto none = check_is_log(reading(text, "sglang"));
     ASSERT_FALSE(none.has_value()) << text;
     EXPECT_NE(none.error().hint.find("journalctl"), std::string::npos);
   }
-  const auto other = check_is_log(reading(file_text("vllm-0.32.0-cpu-ok.log"), "sglang"));
+  const auto other = check_is_log(reading(log_text("vllm-0.32.0-cpu-ok.log"), "sglang"));
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().hint, "--engine vllm");
 }

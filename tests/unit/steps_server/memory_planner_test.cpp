@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "steps/server/model_headers.hpp"
 #include "tests/unit/planner/planner_test_data.hpp"
 #include "tests/unit/steps_core/real_shell.hpp"
@@ -12,6 +9,7 @@
 namespace millwright {
 namespace {
 
+using planner::log_text;
 using planner::shipped;
 using Words = std::vector<std::string>;
 
@@ -23,14 +21,6 @@ MemoryPlanner planner_for(const std::string& model, const std::string& engine, c
 
 planner::FlagTable table_of(const std::string& engine, const std::string& version) {
   return *planner::FlagTable::load(shipped(), engine, *Version::parse(version));
-}
-
-std::string log_text(const std::string& name) {
-  std::ifstream in(std::string(TEST_DATA) + "/planner/logs/" + name, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << name;
-  return text.str();
 }
 
 TEST(MemoryFlags, of_a_command_line) {
@@ -50,6 +40,65 @@ TEST(MemoryFlags, a_change_takes_the_place_of_every_spelling) {
   EXPECT_EQ(apply_changes({}, {{"disable-cuda-graph", "true", ""}}, table), Words{"--disable-cuda-graph"});
   EXPECT_EQ(apply_changes({"--disable-cuda-graph", "--log-level", "info"}, {{"disable-cuda-graph", "true", ""}}, table),
             (Words{"--log-level", "info", "--disable-cuda-graph"}));
+}
+
+TEST(MemoryFlags, the_value_of_one_under_any_name) {
+  const planner::FlagTable table = table_of("sglang", "0.5.9");
+  const Words words = {"--tp", "2", "--mem-fraction-static", "0.9", "--mem-frac=0.8", "--disable-cuda-graph"};
+  EXPECT_EQ(value_in(words, "tensor-parallel-size", table), "2");
+  EXPECT_EQ(value_in(words, "mem-fraction-static", table), "0.8") << "the last one counts";
+  EXPECT_EQ(value_in(words, "disable-cuda-graph", table), "true");
+  EXPECT_EQ(value_in(words, "max-running-requests", table), "");
+}
+
+TEST(MemoryFlags, what_the_user_says_anew_wins_over_what_was_learned) {
+  const planner::FlagTable table = table_of("sglang", "0.5.9");
+  const std::vector<LearnedFlag> learned = {{{"mem-fraction-static", "0.9", "a larger share"}, "0.85"},
+                                            {{"max-running-requests", "24", "fewer states"}, ""}};
+  const auto names = [&](const Words& words) {
+    Words out;
+    for (const planner::FlagChoice& flag : still_wanted(learned, words, table)) out.push_back(flag.name);
+    return out;
+  };
+  const Words both = {"mem-fraction-static", "max-running-requests"};
+  EXPECT_EQ(names({"--mem-fraction-static", "0.85"}), both) << "the very value that failed";
+  EXPECT_EQ(names({}), both) << "nothing is said any more";
+  EXPECT_EQ(names({"--mem-fraction-static", "0.88"}), Words{"max-running-requests"});
+  EXPECT_EQ(names({"--mem-fraction-static=0.85", "--max-running-requests", "48"}), Words{"mem-fraction-static"})
+      << "it was not given when it was learned";
+  EXPECT_TRUE(names({"--mem-frac", "0.7", "--max-running-requests", "48"}).empty());
+}
+
+MemoryPlanner host_planner() {
+  const planner::Asked asked = planner::asked("gemma-3-270m", "llama.cpp", "0.7.0", "24GiB");
+  return {shipped(), asked.query.model, asked.query.facts, asked.table, asked.query.gpus, true};
+}
+
+TEST(MemoryPlanner, a_kill_at_the_unit_s_limit_is_planned_anew) {
+  const Words words = {"--model", "/srv/good.gguf", "--ctx-size", "262144", "--parallel", "1"};
+  const auto decision = host_planner().after_kill(words, 1100ULL << 20, nullptr);
+  ASSERT_TRUE(decision.has_value()) << render(decision.error());
+  ASSERT_EQ(decision->changes.size(), 1u);
+  EXPECT_EQ(decision->changes.front().name, "ctx-size");
+  EXPECT_EQ(decision->changes.front().value, "32768") << "what the model was made for: requests are no shorter";
+  EXPECT_NE(decision->arithmetic.front().find("1100 MiB (memory_max)"), std::string::npos);
+  const auto none = host_planner().after_kill(words, 64ULL << 20, nullptr);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().symptom_class, "oom_killed");
+  EXPECT_NE(none.error().hint.find("memory_max: "), std::string::npos) << none.error().hint;
+}
+
+TEST(MemoryPlanner, a_launcher_that_knows_fewer_flags_is_not_given_others) {
+  class Few final : public KnownFlags {
+    std::string complaint(const std::string& word, std::string& /*hint*/) const override {
+      return word == "--ubatch-size" ? "" : "no such flag";
+    }
+  };
+  const Few launcher;
+  const Words words = {"--model", "/srv/good.gguf", "--ctx-size", "262144", "--parallel", "1"};
+  EXPECT_FALSE(host_planner().after_kill(words, 1100ULL << 20, &launcher).has_value());
+  const auto other = planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB", true).after_kill({}, 1ULL << 30, nullptr);
+  EXPECT_EQ(other.error().kind, ErrorKind::refused);
 }
 
 TEST(MemoryPlanner, the_founding_story_is_changed_before_it_starts) {

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include "orchestrator/base/text.hpp"
+#include "tests/unit/planner/planner_test_data.hpp"
 
 namespace millwright {
 namespace {
@@ -99,6 +103,27 @@ TEST_F(StartLogTest, AUnitThatIsAboutToBeStartedAgainHasEnded) {
   EXPECT_TRUE(parse_unit_state("ActiveState=active\nSubState=running\nNRestarts=1\n").ended());
   EXPECT_FALSE(parse_unit_state("ActiveState=activating\nSubState=start\nNRestarts=0\n").ended());
   EXPECT_FALSE(parse_unit_state("ActiveState=active\nSubState=running\nNRestarts=0\n").ended());
+}
+
+// A start that is followed and a log that is read afterwards have rows of their own; the class is one.
+TEST_F(StartLogTest, RealFailuresAreNamedAsThePlannersReaderNamesThem) {
+  const auto knowledge = load_knowledge({SOURCE_DIR "/playbooks/knowledge"});
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TEST_DATA "/planner/logs")) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != ".log" || name.find("ok.log") != std::string::npos || starts_with(name, "composed"))
+      continue;
+    const std::string engine = name.substr(0, name.find('-'));
+    const auto reading = planner::read_log(planner::shipped(), planner::log_text(name), engine);
+    ASSERT_TRUE(reading && reading->failure) << name;
+    const EngineProfile profile = engine_profile(*knowledge, engine).value();
+    StartLog log(profile);
+    log.add(planner::log_text(name));
+    ASSERT_TRUE(log.failure().has_value()) << name;
+    EXPECT_EQ(log.failure()->symptom_class, reading->failure->symptom_class) << name;
+    ++seen;
+  }
+  EXPECT_GE(seen, 14);
 }
 
 TEST_F(StartLogTest, EveryFailureClassIsInTheClosedList) {

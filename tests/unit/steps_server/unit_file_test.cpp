@@ -83,6 +83,30 @@ TEST(UnitFile, TheProcessesOfAUserAreFound) {
   EXPECT_NE(std::find(pids.begin(), pids.end(), std::to_string(::getpid())), pids.end()) << mine.out << mine.err;
 }
 
+// nvidia-smi answers as 590.48.01 does: a line "pid, MiB" for each process that has memory; other tenants' stay.
+TEST(UnitFile, AStopWaitsUntilTheDriverHasGivenTheMemoryBack) {
+  testing_tools::RealShell shell;
+  shell.write("bin/nvidia-smi",
+              "#!/bin/sh\necho \"$*\" >>" + shell.path("asked") + "\nn=$(wc -l <" + shell.path("asked") +
+                  ")\necho '77, 3000'\n[ $n -gt $HELD_FOR ] || echo '4242, 20480'\n",
+              0755);
+  const std::string world = "PATH=" + shell.path("bin") + ":$PATH; export HELD_FOR\n" + process_functions(server(1)) +
+                            "systemctl() { echo \"systemctl $*\"; gone=yes; }\nsleep() { :; }\n"
+                            "gone=no; server_pids() { if [ $gone = no ]; then echo 4242; fi; }\n";
+  const Answer late = shell.run("HELD_FOR=3\n" + world + "stop_server llm.service\necho free\n", "-eu");
+  EXPECT_EQ(late.out, "systemctl stop llm.service\nfree\n") << late.err;
+  EXPECT_EQ(shell.run("sort " + shell.path("asked") + " | uniq -c | tr -s ' '\n", "-eu").out,
+            " 4 --query-compute-apps=pid,used_memory --format=csv,noheader,nounits\n");
+  const Answer never = shell.run("HELD_FOR=1000\n" + world + "stop_server llm.service\necho free\n", "-eu");
+  EXPECT_FALSE(never.ok());
+  EXPECT_NE(never.err.find("keeps memory of processes that have ended: process 4242: 20480 MiB"), std::string::npos)
+      << never.err;
+  EXPECT_EQ(never.err.find("77"), std::string::npos) << "another tenant's";
+  // No driver, or one that fails, is nothing to wait for.
+  shell.write("bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA-SMI has failed' >&2\nexit 9\n", 0755);
+  EXPECT_TRUE(shell.run("HELD_FOR=0\n" + world + "stop_server llm.service\n", "-eu").ok());
+}
+
 TEST(UnitFile, ProgramsBesideTheEngineAreShell) {
   const testing_tools::RealShell shell;
   for (const std::string& text : {await_gpus_text(), ended_text()}) {

@@ -32,7 +32,8 @@ CHOICES = {
                "mamba-radix-cache-strategy"),
     # vLLM's are Literals of its configuration, by these names.
     "vllm": {"kv-cache-dtype": "CacheDType", "dtype": "ModelDType", "mamba-cache-dtype": "MambaDType",
-             "mamba-ssm-cache-dtype": "MambaDType", "mamba-cache-mode": "MambaCacheMode"},
+             "mamba-ssm-cache-dtype": "MambaDType", "mamba-cache-mode": "MambaCacheMode",
+             "speculative-config": "SpeculativeMethod"},  # of its JSON: the key `method`
     "llama.cpp": ("cache-type-k", "cache-type-v", "split-mode"),
 }
 # llama.cpp has no package with its sources: `llama-server --help` of the version named. Here are the names by which the
@@ -61,7 +62,7 @@ def literal(node):
 
 
 def texts(node, lists):
-    """The texts of a list, of a name that stands for one, or of a Literal; None for anything else."""
+    """The texts of a list, of a name that stands for one, or of a Literal (which may hold others); None for anything else."""
     if isinstance(node, ast.Name):
         return lists.get(node.id)
     if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Literal":
@@ -69,8 +70,8 @@ def texts(node, lists):
         if literal(node):
             return [literal(node)]
     if isinstance(node, (ast.List, ast.Tuple)):
-        found = [literal(one) for one in node.elts]
-        return found if found and all(found) else None
+        found = [[literal(one)] if literal(one) else texts(one, lists) for one in node.elts]
+        return sum(found, []) if found and all(found) else None
     return None
 
 
@@ -278,7 +279,7 @@ def main():
     lines = ["# Which flag each version of an engine knows. Written by regenerate/engine_flags.py; do not edit by hand.",
              "#   versions  every range that knows it; absent: all that were looked at (and later ones, until somebody looks)",
              "#   also      its other names, a short one with its dash",
-             "#   choices   the values that it can have, of flags that the planner's arithmetic reads",
+             "#   choices   the values that it can have, of flags that the planner's arithmetic reads; speculative-config: of its `method`",
              "engines:"]
     for engine, versions in VERSIONS.items():
         read = {version: flags_of(wheel_of(folder, engine, version), engine) for version in versions}

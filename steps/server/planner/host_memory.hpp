@@ -1,0 +1,37 @@
+// llama.cpp in the host's memory: what a server takes of it, and what to change when a limit of the kernel (a unit's
+// memory_max) ended it. The engine fits itself to GPUs, but knows of no such limit.
+//
+// Pure; safe from any thread.
+#pragma once
+
+#include "steps/server/planner/plan.hpp"
+
+namespace millwright::planner {
+
+// GiB. Weights count whole: mapped from their file they can be dropped and read again, but with each token.
+struct HostNeed {
+  double weights = 0;
+  double kv = 0;
+  double states = 0;
+  double compute = 0;  // mask and rows of a micro-batch
+  double process = 0;  // code, vocabulary, weights laid out anew for the processor
+  double total() const { return weights + kv + states + compute + process; }
+};
+// Without anything on a GPU.
+HostNeed host_need(const Query& query, Scenario scenario);
+
+// Tokens that one request can have, which is what a user notices of a context: the server caps a slot at what the model
+// was made for, so cells beyond that lie idle.
+int host_request_length(const Query& query);
+
+struct HostReplan {
+  HostNeed need;                        // as it was started
+  std::vector<LadderStep> next;         // the cheapest first; one idea each, or two where one is not enough
+  std::vector<std::string> arithmetic;  // a line each
+  double least_gib = 0;                 // the limit with which it would have started as it was
+  std::string verdict;
+};
+// After a start that was ended at `limit_gib`. A step never shortens requests when the context was asked for.
+HostReplan replan_host(const Query& query, const FlagTable& table, double limit_gib);
+
+}  // namespace millwright::planner

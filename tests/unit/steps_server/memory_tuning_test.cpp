@@ -1,0 +1,83 @@
+// What an earlier start taught, and what the user says now.
+#include "steps/server/memory_tuning.hpp"
+
+#include <gtest/gtest.h>
+
+#include "orchestrator/base/text.hpp"
+#include "steps/server/server_step.hpp"
+#include "tests/unit/planner/planner_test_data.hpp"
+#include "tests/unit/steps_core/fake_context.hpp"
+
+namespace millwright {
+namespace {
+
+using testing_tools::FakeContext;
+using Words = std::vector<std::string>;
+
+class MemoryTuningTest : public ::testing::Test {
+ protected:
+  MemoryTuningTest() : base_(*load_knowledge({SOURCE_DIR "/playbooks/knowledge"})) {}
+
+  // The extra flags with which a first start would be made.
+  Words started_with(Value given) {
+    given["engine"] = given.value("engine", "sglang");
+    given["model"] = "/srv/model";
+    given["device"] = "cpu";
+    const EngineProfile profile = engine_profile(base_, given.at("engine").get<std::string>()).value();
+    FakeContext context(Inputs(check_inputs(ServerStep(base_).signature(), given).value()));
+    asked_ = 0;
+    context.machine.on_run = [this](const std::string& script) {
+      if (script.find("/var/lib/millwright/learned") == std::string::npos) return Answer{0, "no folder\n", ""};
+      ++asked_;
+      return Answer{0, learned_.dump(2) + "\n", ""};
+    };
+    ServerSpec spec = server_spec(profile, context.inputs()).value();
+    MemoryTuning tuning(planner::shipped(), context, profile, spec, "");
+    const auto begun = tuning.begin("the wish", DeployedServer{});
+    EXPECT_TRUE(begun.has_value()) << render(begun.error());
+    return spec.extra_flags;
+  }
+
+  Knowledge base_;
+  Value learned_ = {{"flags", {{{"name", "mem-fraction-static"}, {"value", "0.02"}, {"reason", "more"}}}},
+                    {"instead_of", {{"mem-fraction-static", "0.005"}}}};
+  int asked_ = 0;
+};
+
+TEST_F(MemoryTuningTest, what_failed_once_is_not_tried_again) {
+  const Words learned = {"--mem-fraction-static", "0.02"};
+  EXPECT_EQ(started_with({{"version", "0.5.9"}, {"extra_flags", {"--mem-fraction-static", "0.005"}}}), learned);
+  EXPECT_EQ(started_with({{"version", "0.5.9"}}), learned);
+  EXPECT_EQ(started_with({{"version", "0.5.9"}, {"memory", "auto"}, {"extra_flags", {"--log-level", "info"}}}),
+            (Words{"--log-level", "info", "--mem-fraction-static", "0.02"}));
+}
+
+TEST_F(MemoryTuningTest, what_the_user_gives_anew_is_not_overruled) {
+  const Words anew = {"--mem-fraction-static", "0.3"};
+  EXPECT_EQ(started_with({{"version", "0.5.9"}, {"extra_flags", anew}}), anew);
+  EXPECT_EQ(started_with({{"version", "0.5.11"}, {"extra_flags", {"--mem-fraction-static=0.3"}}}),
+            Words{"--mem-fraction-static=0.3"})
+      << "of another version, in another spelling";
+  // A generic input is the user's word as well.
+  learned_ = {{"flags", {{{"name", "max-running-requests"}, {"value", "8"}, {"reason", "fewer"}}}}};
+  EXPECT_EQ(started_with({{"version", "0.5.9"}, {"max_requests", 16}}), Words{});
+  EXPECT_EQ(started_with({{"version", "0.5.9"}}), (Words{"--max-running-requests", "8"}));
+}
+
+TEST_F(MemoryTuningTest, what_fitted_into_one_limit_says_nothing_of_another) {
+  learned_ = {{"flags", {{{"name", "ctx-size"}, {"value", "32768"}, {"reason", "idle"}}}},
+              {"instead_of", {{"ctx-size", "262144"}}},
+              {"memory_max", 700U << 20U}};
+  const Value small = {{"engine", "llama.cpp"}, {"context", 262144}, {"memory_max", "700MiB"}};
+  Value large = small, none = small;
+  large["memory_max"] = "2GiB";
+  none.erase("memory_max");
+  EXPECT_EQ(started_with(small), (Words{"--ctx-size", "32768"}));
+  EXPECT_EQ(started_with(large), Words{});
+  EXPECT_EQ(asked_, 1);
+  EXPECT_EQ(started_with(none), Words{});
+  EXPECT_EQ(asked_, 0) << "an engine that fits itself, without a limit: nothing can have been learned";
+}
+
+}  // namespace
+}  // namespace millwright
