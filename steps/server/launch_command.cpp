@@ -121,7 +121,8 @@ std::vector<Error> unspellable(const EngineProfile& profile, const Inputs& input
   }
   const std::string device = inputs.string_or("device", "auto");
   const std::size_t said = profile.device_flags.count(device) + profile.device_env.count(device);
-  if (device != "auto" && said == 0 && !spelled("device")) {
+  // On NVIDIA GPUs every engine runs without being told.
+  if (device != "auto" && device != "cuda" && said == 0 && !spelled("device")) {
     report("device", "engines.yml does not say how " + profile.title + " runs on " + device,
            "leave `device` out, or give the engine's own words as extra_flags");
   }

@@ -334,8 +334,8 @@ Result<std::string> ServerStep::preview(const Inputs& inputs, const Answers& ans
   const std::string release = now + " as release " + std::to_string(*deployed.current);
   if (deployed.active != "active") return "does not run (" + deployed.active + "): " + release;
   if (deployed.dies_again_and_again) {
-    return "dies again and again (systemd has restarted it " + std::to_string(deployed.restarts) +
-           " times; journalctl -u " + spec->unit() + "): " + release;
+    return "dies again and again (" + std::to_string(deployed.restarts) + " restarts): " + release +
+           "; see journalctl -u " + spec->unit();
   }
   if (!deployed.files_unchanged) return "runs with files that were changed by hand: " + release;
   return "runs " + release + "; wanted " + wanted;

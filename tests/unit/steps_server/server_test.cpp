@@ -147,10 +147,12 @@ TEST_F(ServerTest, AKeyGoesWhereTheEngineReadsIt) {
 
 TEST_F(ServerTest, WhatAnEngineHasNoWordsForIsAnError) {
   const auto errors = step_.check(inputs({{"tool_parser", "hermes"}, {"tensor_parallel", 2}, {"device", "cuda"}}));
-  ASSERT_EQ(errors.size(), 3U);
+  ASSERT_EQ(errors.size(), 2U) << "GPUs are what every engine takes";
   EXPECT_EQ(errors[0].detail, "tensor_parallel");
   EXPECT_EQ(errors[1].detail, "tool_parser");
-  EXPECT_EQ(errors[2].detail, "device");
+  EngineProfile silent = profile_;
+  silent.device_flags.clear();
+  EXPECT_EQ(unspellable(silent, inputs({{"device", "cpu"}})).at(0).detail, "device");
   EXPECT_EQ(step_.check(inputs({{"parallel", 2}, {"max_requests", 3}})).at(0).detail, "max_requests");
   EXPECT_EQ(step_.check(inputs({{"extra_flags", {"--api-key", "x"}}})).at(0).detail, "extra_flags");
 }
@@ -192,6 +194,28 @@ TEST_F(ServerTest, FlagsOfAnotherTimeAreNamedByWhatTheyAreCalledNow) {
       << newer[0].message;
   EXPECT_NE(newer[0].hint.find("--cuda-graph-max-bs"), std::string::npos);
   EXPECT_EQ(wrong("0.5.23", {"--cuda-graph-max-bs=8"}).size(), 1U);
+  // A value that it cannot have, unless the version is one that nobody has looked at.
+  const auto value = wrong("0.5.9", {"--mem-fraction-static", "1.5", "--speculative-algorithm=EAGEL"});
+  ASSERT_EQ(value.size(), 2U);
+  EXPECT_EQ(value[0].symptom_class, "flag_invalid");
+  EXPECT_NE(value[1].hint.find("did you mean EAGLE"), std::string::npos) << value[1].hint;
+  EXPECT_TRUE(wrong("9.9.9", {"--speculative-algorithm", "EAGEL"}).empty());
+  EXPECT_TRUE(wrong("0.5.9", {"--speculative-algorithm", "EAGLE", "--mem-fraction-static=0.5"}).empty());
+}
+
+TEST_F(ServerTest, AMethodOfSpeculationThatTheVersionDoesNotHaveIsFoundByLint) {
+  const auto of = [this](const Value& speculative) {
+    return step_.check(inputs({{"engine", "vllm"},
+                               {"version", "0.32.0"},
+                               {"device", "cuda"},
+                               {"model", "/srv/m"},
+                               {"speculative", speculative}}));
+  };
+  EXPECT_TRUE(of({{"method", "mtp"}, {"num_speculative_tokens", 3}}).empty());
+  const auto wrong = of({{"method", "mtpp"}, {"num_speculative_tokens", 3}});
+  ASSERT_EQ(wrong.size(), 1U);
+  EXPECT_EQ(wrong[0].detail, "speculative");
+  EXPECT_NE(wrong[0].message.find("has no method of speculative-config 'mtpp'"), std::string::npos) << wrong[0].message;
 }
 
 TEST_F(ServerTest, WhatEnginesAreGivenTheirVersionsHave) {
@@ -254,6 +278,20 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   EXPECT_EQ(release_before(found, "other", "c"), std::nullopt);
   answers.set("files", {0, "r\nx\n", ""});
   EXPECT_FALSE(read_deployed(answers).files_unchanged);
+}
+
+TEST_F(ServerTest, OneThatDiesAgainAndAgainIsToldFromOneThatWasRestarted) {
+  const auto loops = [](const std::string& active) {
+    Answers answers;
+    for (const char* key : {"current", "releases", "record", "files", "model", "gpus", "port"})
+      answers.set(key, {0, "", ""});
+    answers.set("active", {0, active, ""});
+    return read_deployed(answers).dies_again_and_again;
+  };
+  EXPECT_TRUE(loops("active\n2 60\n"));
+  EXPECT_FALSE(loops("active\n1 60\n")) << "once is no loop";
+  EXPECT_FALSE(loops("active\n3 5000\n")) << "it has run for long since";
+  EXPECT_FALSE(loops("active\n"));
 }
 
 TEST_F(ServerTest, EnvironmentsAreCompleteOrInstalledOrRefused) {
