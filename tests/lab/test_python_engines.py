@@ -141,3 +141,29 @@ def test_vllm_installs_nearly_as_fast_as_bare_uv_and_serves(lab, millwright, fil
     assert millwright.apply(play, timeout=900).expect(0).of("action_started") == []
     millwright.run("rollback", "-y", first.events[0]["run"], timeout=900).expect(0)
     assert lab.ssh(NODE, "ls -A /opt/millwright 2>/dev/null; true").stdout == ""
+
+
+def inside(lab, script, input=None):
+    return lab.ssh(NODE, f"lxc-attach -n llm -- {script}", input=input).stdout
+
+
+def test_serve_model_by_its_inputs_alone_and_planned_anew_from_its_log(lab, millwright, files):
+    """A share of the host's memory in which vLLM itself has no room: its own message says how much it takes."""
+    before = lab.ssh(NODE, "ls /var/lib/lxc 2>/dev/null; true").stdout
+    inputs = {"engine": "vllm", "version": "0.32.0+cpu", "device": "cpu", "model": files["good"], "served_name": "tiny", "context": 2048,
+              "api_key": KEY, "extra_flags": ["--enforce-eager", "--gpu-memory-utilization", "0.02"]}
+    words = (ROOT / "playbooks/serve-model.yml", "-e", json.dumps(inputs))
+    run = millwright.apply(*words, timeout=3600).expect(0)
+    plans = [event["data"]["name"] for event in run.of("evidence_kept") if "memory-" in event["data"]["name"]]
+    assert plans == ["server-llm-memory-1.txt"], plans
+    assert run.verdicts()[-1][0] == "pass"
+    command = json.loads(inside(lab, "cat /var/lib/millwright/servers/llm/current/release.json"))["command"]
+    share = float(command[command.index("--gpu-memory-utilization") + 1])
+    assert 0.02 < share < 0.5, command
+    ask_it = ("import sys, urllib.error, urllib.request as u\nfor key in sys.argv[1:]:\n"
+              "  r = u.Request('http://127.0.0.1:8000/v1/models', headers={'Authorization': 'Bearer ' + key})\n"
+              "  try: print(u.urlopen(r, timeout=60).status)\n  except urllib.error.HTTPError as e: print(e.code)\n")
+    assert inside(lab, f"python3 - another {KEY}", ask_it).split() == ["401", "200"]
+    assert millwright.apply(*words, timeout=900).expect(0).of("action_started") == []
+    millwright.run("rollback", "-y", run.events[0]["run"], timeout=900).expect(0)
+    assert lab.ssh(NODE, "ls /var/lib/lxc 2>/dev/null; true").stdout == before

@@ -9,6 +9,7 @@
 #include "orchestrator/base/text.hpp"
 #include "steps/server/planner/sglang.hpp"
 #include "steps/server/planner/terms.hpp"
+#include "steps/server/planner/vllm_cpu.hpp"
 #include "steps/server/planner/vllm_groups.hpp"
 
 namespace millwright::planner {
@@ -270,6 +271,17 @@ Replan replan(const Knowledge& knowledge, const Query& query, const GivenFlags& 
   if (!out.memory) {
     out.plan.ladder.clear();
     out.verdict = verdict_without_memory(*reading.failure, table);
+    return out;
+  }
+  if (const auto host = replan_vllm_cpu(measured, table, reading)) {
+    out.arithmetic = host->arithmetic;
+    out.next = out.plan.ladder = host->next;
+    out.plan.missing_gib = host->missing_gib;
+    out.verdict =
+        fmt::format("{}. {}", reading.failure->sentence,
+                    host->next.empty() ? std::string("No share of this host's memory is enough: a smaller model or "
+                                                     "context, or fewer other processes.")
+                                       : "Next: " + words_of(host->next) + ".");
     return out;
   }
   out.next = out.plan.ladder;

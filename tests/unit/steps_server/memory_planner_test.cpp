@@ -142,6 +142,45 @@ TEST(MemoryPlanner, a_real_start_with_too_little_is_planned_anew) {
   EXPECT_FALSE(decision->arithmetic.empty());
 }
 
+// The messages are those of v1/worker/cpu_worker.py and v1/core/kv_cache_utils.py of 0.32.0, with numbers put in.
+TEST(MemoryPlanner, vllm_on_a_processor_gets_another_share_of_the_host) {
+  MemoryPlanner planner = planner_for("gemma-3-270m", "vllm", "0.32.0", "24GiB", true);
+  const std::string head = "(Worker pid=1) INFO [cpu_worker.py:100] x\n(Worker pid=1) ERROR ValueError: ";
+  const auto share = [&](const std::string& log) {
+    const auto decision = planner.after({"/srv/model", "--gpu-memory-utilization", "0.5"}, head + log);
+    if (!decision) return "none: " + decision.error().message;
+    EXPECT_EQ(decision->changes.size(), 1u);
+    EXPECT_FALSE(decision->arithmetic.empty());
+    return decision->changes.front().name + " " + decision->changes.front().value;
+  };
+  EXPECT_EQ(
+      share(
+          "Available memory on node 0 (12.00/24.00 GiB) on startup is less than desired CPU memory utilization (0.92, "
+          "22.08 GiB). On the CPU backend, the `--gpu-memory-utilization` flag"),
+      "gpu-memory-utilization 0.450");
+  // 0.48 - (-1.02) = 1.50 GiB were taken; with a quarter more and a pool of 1 GiB: 2.75 of 24.
+  EXPECT_EQ(
+      share("Available memory on node 0 (12.00/24.00 GiB) on kv cache allocation is less than requested memory for kv "
+            "(-1.02/0.48 GiB). Reduce CPU memory used by other processes."),
+      "gpu-memory-utilization 0.115");
+  EXPECT_EQ(
+      share("Available memory on node 0 (6.00/24.00 GiB) on kv cache allocation is less than requested memory for kv "
+            "(10.00/12.00 GiB). Reduce CPU memory used by other processes."),
+      "gpu-memory-utilization 0.308");
+  // 2 GiB, of which 0.10 were a pool, and 0.60 are needed: 2 + 1.1 x 0.5 of 24.
+  EXPECT_EQ(
+      share("x\n(Worker pid=1) INFO [cpu_worker.py:260] Auto set (0.1/24.00) GiB for KV cache on node 0, with 2.0 GiB "
+            "requested memory for the worker. 1.9 GiB memory was consumed by non-kv usages.\nValueError: To serve at "
+            "least one request with the model's max seq len (32768), (0.60 GiB KV cache is needed, which is larger "
+            "than the available KV cache memory (0.10 GiB)."),
+      "gpu-memory-utilization 0.107");
+  EXPECT_NE(
+      share("Available memory on node 0 (0.00/24.00 GiB) on kv cache allocation is less than requested memory for kv "
+            "(-1.02/0.48 GiB).")
+          .find("No share of this host's memory is enough"),
+      std::string::npos);
+}
+
 TEST(MemoryPlanner, opposite_errors_end_it_with_what_would_help) {
   MemoryPlanner planner = planner_for("Qwen3-14B", "sglang", "0.5.6", "L40S");
   EXPECT_TRUE(planner.after({}, log_text("composed-sglang-0.4.3-l40s-084.log")).has_value());
