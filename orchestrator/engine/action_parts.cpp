@@ -19,7 +19,7 @@ std::string rotate_audit() {
 std::string make_folders(const std::string& folders) {
   return fmt::format(
       "R=${{D%/*}}; mw_first=; [ -f \"$R/begun\" ] || mw_first=yes\nmkdir -p {} || exit {}\n"
-      "if [ -n \"$mw_first\" ]; then {{ chmod 711 \"$S\"; chmod 700 \"$S/runs\"; : >\"$R/begun\"; }} 2>/dev/null; fi\n",
+      "if [ -n \"$mw_first\" ]; then {{ chmod 711 \"$S\"; : >\"$R/begun\"; }} 2>/dev/null; fi\n",
       folders, cannot_create);
 }
 

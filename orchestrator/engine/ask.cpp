@@ -1,5 +1,8 @@
 #include "orchestrator/engine/ask.hpp"
 
+#include <algorithm>
+
+#include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/engine/dead_man.hpp"
 
@@ -8,10 +11,10 @@ namespace millwright {
 namespace {
 
 std::string facts_script() {
-  return "id -u\nprintf '%s\\n' \"${HOME:-/}\"\n"
+  return "U=${mw_uid:-$(id -u)}\nprintf '%s\\n' \"$U\" \"${HOME:-/}\"\n"
          "if [ -d /run/systemd/system ] && command -v systemctl >/dev/null 2>&1; then echo systemd; else echo none; "
          "fi\n"
-         "S=/var/lib/millwright; [ \"$(id -u)\" = 0 ] || S=${HOME:-}/.local/state/millwright\n" +
+         "S=/var/lib/millwright; [ \"$U\" = 0 ] || S=${HOME:-}/.local/state/millwright\n" +
          told_by_node_script();
 }
 
@@ -45,7 +48,9 @@ void AskBatch::add(const Wanted& wanted, const std::string& before, bool gated) 
     command.script = before + question.script;
     command.become = wanted.become;
     command.deadline = question.deadline;
-    asked_.push_back({add(std::move(command)), wanted.key, question.key, gated});
+    const std::size_t number = add(std::move(command));
+    asked_.push_back({number, wanted.key, question.key, gated});
+    if (question.shared && !gated) shared_.emplace(number, *question.shared);
   }
 }
 
@@ -62,14 +67,67 @@ void AskBatch::add_facts(Become become) {
   facts_.emplace_back(add(std::move(command)), become);
 }
 
+// Only questions stand between a look and those that it is for: an action would make what it saw old.
+std::map<std::size_t, Command> AskBatch::looks() const {
+  constexpr std::size_t most = 128;  // each question searches all that was seen
+  std::map<std::size_t, Command> out;
+  std::map<std::string, std::vector<std::size_t>> open;  // by variable, the numbers of those that wait for one
+  const auto close = [&](const std::string& variable) {
+    const auto waiting = open.extract(variable);
+    if (waiting.empty() || waiting.mapped().size() < 2) return;
+    Command look;
+    look.keep_as = variable;
+    look.script = "set --";
+    look.deadline = Milliseconds(0);
+    for (const std::size_t number : waiting.mapped()) {
+      look.script += " " + shell_quote(shared_.at(number).word);
+      look.deadline += commands_[number].deadline;
+    }
+    const std::size_t first = waiting.mapped().front();
+    look.script += "\n" + shared_.at(first).script;
+    look.become = commands_[first].become;
+    out.emplace(first, std::move(look));
+  };
+  const auto close_all = [&] {
+    while (!open.empty()) close(std::string(open.begin()->first));
+  };
+  std::vector<bool> question(commands_.size());
+  for (const Asked& asked : asked_) question[asked.command] = !asked.gated;
+  for (std::size_t number = 0; number < commands_.size(); ++number) {
+    if (!question[number]) close_all();
+    if (number > 0 && commands_[number].become != commands_[number - 1].become) close_all();
+    const auto shared = shared_.find(number);
+    if (shared == shared_.end()) continue;
+    std::vector<std::size_t>& waiting = open[shared->second.variable];
+    waiting.push_back(number);
+    if (waiting.size() == most) close(std::string(shared->second.variable));
+  }
+  close_all();
+  return out;
+}
+
+Result<void> AskBatch::run() {
+  const std::map<std::size_t, Command> looks = this->looks();
+  std::vector<Command> sent;
+  std::vector<std::size_t> places;
+  for (std::size_t number = 0; number < commands_.size(); ++number) {
+    if (const auto look = looks.find(number); look != looks.end()) sent.push_back(look->second);
+    places.push_back(sent.size());
+    sent.push_back(commands_[number]);
+  }
+  Result<std::vector<CommandResult>> results = node_.connection->run_batch(sent);
+  if (!results) return fail(results.error());
+  if (results->size() != sent.size()) {
+    return fail(ErrorKind::connect, node_.name + " answered only a part of what was asked");
+  }
+  results_.clear();
+  for (const std::size_t place : places) results_.push_back(std::move((*results)[place]));
+  return {};
+}
+
 Result<void> AskBatch::send(const AnswerCache::Ticket& ticket) {
   if (!commands_.empty()) {
-    Result<std::vector<CommandResult>> results = node_.connection->run_batch(commands_);
-    if (!results) return fail(results.error());
-    if (results->size() != commands_.size()) {
-      return fail(ErrorKind::connect, node_.name + " answered only a part of what was asked");
-    }
-    results_ = std::move(*results);
+    if (Result<void> done = run(); !done) return done;
   }
   answers_.clear();
   const bool closed = gate_ && results_[*gate_].out == "closed\n";

@@ -48,10 +48,14 @@ class AskBatch {
   };
   NodeSession& node_;
   void add(const Wanted& wanted, const std::string& before, bool gated);
+  // By the number of the command that each goes before.
+  std::map<std::size_t, Command> looks() const;
+  Result<void> run();
 
   std::vector<Command> commands_;
   std::vector<Asked> asked_;
-  std::vector<std::string> keys_;  // also steps that ask nothing have (empty) answers
+  std::map<std::size_t, SharedLook> shared_;  // by command
+  std::vector<std::string> keys_;             // also steps that ask nothing have (empty) answers
   std::vector<std::pair<std::size_t, Become>> facts_;
   std::vector<std::string> gated_keys_;
   std::optional<std::size_t> gate_;  // the command that says whether the gated ones count

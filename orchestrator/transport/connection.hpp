@@ -28,12 +28,15 @@ struct CommandResult {
   Milliseconds elapsed{0};
 };
 
-// One POSIX sh script. It runs under /bin/sh in a fresh subshell (nothing leaks into the next one) with a set
-// environment: PATH, LC_ALL=C, HOME, and `env`; nothing inherited.
+// One POSIX sh script. It runs under /bin/sh in a fresh subshell (nothing leaks into the next one, but what `keep_as`
+// keeps) with a set environment: PATH, LC_ALL=C, HOME, and `env`; nothing inherited.
 struct Command {
   std::string script;
   std::string input;  // standard input; empty: /dev/null
   std::map<std::string, std::string> env;
+  // The name of a shell variable: what is printed goes there instead of coming back, for the scripts behind it in the
+  // same batch (and the same stretch of `become`), and is gone afterwards. Newlines at its end are lost.
+  std::string keep_as;
   Become become = Become::no;
   Milliseconds deadline = std::chrono::minutes(1);  // then the script's processes are killed and `timeout` is returned
   std::uint64_t max_output = 4u << 20;              // per stream; the rest is dropped and `truncated` set

@@ -39,8 +39,9 @@ std::string make_nonce() {
 
 std::string lane_greeting(const std::string& nonce) {
   // Descriptor 3 is where scripts' errors go; what the lane's shell itself says (a child that was killed) goes nowhere.
-  return "exec 3>&2 2>/dev/null; umask 022; cd \"$HOME\" || cd /; printf '%s%s\\n%s\\n' " + nonce +
-         " \"$$ $(id -u)\" " + nonce + "; printf '%s\\n%s\\n' " + nonce + ' ' + nonce + " >&3\n";
+  // Who it is stays in mw_uid, for scripts that need it.
+  return "exec 3>&2 2>/dev/null; umask 022; cd \"$HOME\" || cd /; mw_uid=$(id -u); printf '%s%s\\n%s\\n' " + nonce +
+         " \"$$ $mw_uid\" " + nonce + "; printf '%s\\n%s\\n' " + nonce + ' ' + nonce + " >&3\n";
 }
 
 std::string printf_word(std::string_view bytes) {
@@ -76,12 +77,22 @@ Result<std::string> frame_command(const Command& command, const std::string& non
   const std::string mark = nonce.substr(0, 16) + "''" + nonce.substr(16);
   // eval would take a leading '-' for an option.
   const std::string script = starts_with(command.script, "-") ? ' ' + command.script : command.script;
+  const std::string end = "printf '%s%d\\n' " + mark + " $?; printf '%s\\n' " + mark + " >&3\n";
   std::string text;
+  if (!command.keep_as.empty()) {
+    if (!is_variable_name(command.keep_as) || !command.input.empty()) {
+      return fail(ErrorKind::usage, "'" + command.keep_as + "' cannot hold what a command prints");
+    }
+    // Braces start no shell of their own: the variable is the lane's, and descriptor 4 its standard output.
+    return "{ " + command.keep_as + "=$( exec 2>&3 3>&- </dev/null; printf '%s\\n' " + mark +
+           " >&2; printf '%s%s\\n' " + mark + " /proc/self/task/[0-9]* >&4; exec 4>&-; " + exports + "eval " +
+           shell_quote(script) + "\n); } 4>&1\n" + end;
+  }
   if (!command.input.empty()) text += "printf " + printf_word(command.input) + " | ";
   text += "( exec 2>&3 3>&-";
   if (command.input.empty()) text += " </dev/null";
   text += "; printf '%s\\n' " + mark + " >&2; printf '%s%s\\n' " + mark + " /proc/self/task/[0-9]*; " + exports +
-          "eval " + shell_quote(script) + "\n)\nprintf '%s%d\\n' " + mark + " $?; printf '%s\\n' " + mark + " >&3\n";
+          "eval " + shell_quote(script) + "\n)\n" + end;
   return text;
 }
 

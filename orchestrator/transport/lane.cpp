@@ -187,6 +187,9 @@ Result<LaneOutcome> Lane::run(const std::vector<const Command*>& commands, const
     if (!frame) return Failure(frame.error());
     text += *frame;
   }
+  for (const Command* command : commands) {
+    if (!command->keep_as.empty()) text += "unset " + command->keep_as + "\n";
+  }
   greeted_ = true;
   return Exchange(commands, std::move(text), std::move(nonces)).drive(*program_, wake, process_);
 }

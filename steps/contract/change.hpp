@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,12 +17,23 @@
 
 namespace millwright {
 
+// What the questions of many steps have in common. `script` runs once, before the first of them, with the `word` of
+// each as "$@", and what it prints is in the shell variable `variable` when they run. Where nobody has asked it for
+// them (one question alone, a guard) that variable is not set, and a question finds out by itself; so it does for a
+// word that the output does not mention.
+struct SharedLook {
+  std::string variable;
+  std::string script;
+  std::string word;
+};
+
 // A POSIX sh snippet that only reads. It runs with LC_ALL=C, an otherwise empty environment with PATH set, standard
 // input from /dev/null, and the step's privileges. Output beyond 4 MiB is cut.
 struct Question {
   std::string key;  // unique within the step
   std::string script;
   Milliseconds deadline = std::chrono::seconds(30);
+  std::optional<SharedLook> shared = std::nullopt;
 };
 
 struct Answer {

@@ -397,7 +397,8 @@ std::vector<Question> FileStep::ask(const Inputs& inputs) const {
   }
   return {{.key = "state",
            .script = core::path_state_script(path, may_remove ? core::TreeSize::ask : core::TreeSize::skip, shown),
-           .deadline = std::chrono::minutes(may_remove ? 10 : 2)}};
+           .deadline = std::chrono::minutes(may_remove ? 10 : 2),
+           .shared = core::path_look(path)}};
 }
 
 Result<Change> FileStep::plan(const Inputs& inputs, const Answers& answers) const {

@@ -40,6 +40,9 @@ struct ContentAsked {
 
 // Shell text that prints the state; `parse_path_state` reads it. Needs stat -c and sha256sum (coreutils or busybox).
 std::string path_state_script(std::string_view path, TreeSize tree, const std::optional<ContentAsked>& content = {});
+// What path_state_script of many paths have in common: three programs for all of them, where each alone starts two.
+// Nothing for a path whose name the answer could not hold.
+std::optional<SharedLook> path_look(std::string_view path);
 Result<PathState> parse_path_state(const Answer& answer, std::string_view path);
 
 // The answer to path_state_script when the path is like this; empty members may be anything.

@@ -69,7 +69,10 @@ std::vector<std::string> rendered() {
   for (const Case& one : cases()) {
     const StepKind* kind = registry.find_converging(one.kind);
     const Inputs inputs = inputs_of(*kind, one.inputs);
-    for (const Question& question : kind->ask(inputs)) scripts.insert(question.script);
+    for (const Question& question : kind->ask(inputs)) {
+      scripts.insert(question.script);
+      if (question.shared) scripts.insert(question.shared->script);
+    }
     Answers answers = one.key.empty() ? Answers() : answers_of(one.key, one.answer);
     const auto change = kind->plan(inputs, answers);
     EXPECT_TRUE(change && !change->empty()) << one.kind << " " << one.inputs;

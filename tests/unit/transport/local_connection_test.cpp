@@ -160,6 +160,50 @@ TEST_F(LocalConnection, SaysOfEachCommandOfABatchWhenItHasEnded) {
   EXPECT_EQ(ended, (std::vector<std::string>{"one\n4", "0"}));
 }
 
+TEST_F(LocalConnection, KeepsWhatOnePrintsForTheOthersOfItsBatchOnly) {
+  std::vector<Command> batch(4);
+  batch[0].script = "echo \"it's\"; echo said >&2; echo two; exit 3";
+  batch[0].keep_as = "kept";
+  batch[1].script = "printf '%s' \"${kept-none}\"; exit 5";
+  batch[2].script = "kept=mine";
+  batch[3].script = "printf '%s' \"$kept\"; /bin/sh -c 'printf %s \"${kept-unset}\"'";
+  const auto results = connection->run_batch(batch);
+  ASSERT_TRUE(results);
+  EXPECT_EQ((*results)[0].out, "");
+  EXPECT_EQ((*results)[0].err, "said\n");
+  EXPECT_EQ((*results)[0].exit_code, 3);
+  EXPECT_EQ((*results)[1].out, "it's\ntwo");
+  EXPECT_EQ((*results)[1].exit_code, 5);
+  EXPECT_EQ((*results)[3].out, "it's\ntwounset");
+  EXPECT_EQ(run("printf '%s' \"${kept-none}\"").out, "none");
+}
+
+TEST_F(LocalConnection, KillsWhatIsToBeKeptWhenItsTimeIsOver) {
+  const std::string pid_file = folder + "/pid";
+  std::vector<Command> batch(2);
+  batch[0].script = "sleep 600 & echo $! >" + pid_file + "; wait";
+  batch[0].keep_as = "kept";
+  batch[0].deadline = Milliseconds(300);
+  batch[1].script = "true";
+  const auto results = connection->run_batch(batch);
+  ASSERT_FALSE(results);
+  EXPECT_EQ(results.error().kind, ErrorKind::timeout);
+  std::string pid;
+  std::ifstream(pid_file) >> pid;
+  // Whoever inherits it may take a moment to let a killed process go.
+  const std::string gone =
+      "n=0\nwhile kill -0 " + pid + "; do n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.05; done";
+  EXPECT_EQ(run(gone).exit_code, 0) << "it still runs";
+  EXPECT_EQ(run("echo after").out, "after\n");
+}
+
+TEST_F(LocalConnection, KeepsUnderAVariablesNameOnly) {
+  Command command;
+  command.script = "true";
+  command.keep_as = "a b";
+  EXPECT_EQ(connection->run(command).error().kind, ErrorKind::usage);
+}
+
 TEST_F(LocalConnection, AnEmptyBatchIsEmpty) { EXPECT_EQ(connection->run_batch({})->size(), 0u); }
 
 TEST_F(LocalConnection, CutsOutputAtTheLimitAndSaysSo) {
