@@ -153,12 +153,15 @@ std::string compose_action(const ActionScript& parts) {
 std::string compose_undo(const std::string& remote_dir, const std::string& fallback, const std::string& by,
                          Force force) {
   std::string out = "umask 077\nD=" + shell_quote(remote_dir) + script_helpers() + script_audit(by);
+  // One whose line broke may still be at work.
   out +=
+      "while mw_alive \"$D/undo.pid\"; do sleep 1; done\n"
       "mw_outcome \"$D\"\n"
       "case $mw_last in\n"
       "  started*|done*|failed*|timer_failed*) ;;\n"
       "  *) exit 0 ;;\n"
       "esac\n";
+  out += script_own_pid() + "mw_note_pid \"$mw_pid\" undo.pid\n";
   if (!fallback.empty()) out += "[ -f \"$D/undo.sh\" ] || { " + script_put("$D/undo.sh", fallback) + "; }\n";
   out += "export MW_SAVE=\"$D/save\"\n" + std::string(force == Force::yes ? "export MW_FORCE=1\n" : "") +
          "mw_code=0; umask 022; /bin/sh -eu \"$D/undo.sh\" </dev/null || mw_code=$?\numask 077\n"

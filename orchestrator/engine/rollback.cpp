@@ -13,6 +13,8 @@ namespace millwright {
 
 namespace {
 
+constexpr Milliseconds reconnect_for = std::chrono::seconds(60);
+
 bool of_host(const UndoRecord& record, const std::string& host) {
   return record.node.is_object() && record.node.value("host", record.host) == host;
 }
@@ -105,13 +107,35 @@ void Rollback::settle(const UndoRecord& record, UndoState state, const std::stri
   }
 }
 
+Result<NodeSession*> Rollback::reach(const Value& address) {
+  const std::uint64_t line = host_.line();
+  if (host_.connected() && !host_.base().connection->alive()) {
+    if (Result<void> up = host_.reconnect(host_.base(), reconnect_for, line); !up) return fail(up.error());
+  }
+  return host_.node_at(address);
+}
+
+// A line that breaks is found again: half taken back is the worst there is, and a script that was on its way is let
+// finish by the next one.
+Result<CommandResult> Rollback::run_undo(NodeSession& node, const Command& command, const UndoRecord& record) {
+  constexpr int most = 3;
+  for (int attempt = 1;; ++attempt) {
+    const std::uint64_t line = host_.line();
+    Result<CommandResult> done = node.connection->run(command);
+    if (done || attempt == most || run_.stop_now() || !way_is_lost(done.error(), *node.connection)) return done;
+    if (Result<void> up = host_.reconnect(node, reconnect_for, line); !up) return done;
+    run_.recorder.warn(record.host, step_of(record.step),
+                       fmt::format("the connection broke while '{}' was taken back; looking again", record.title));
+  }
+}
+
 void Rollback::undo(const UndoRecord& record) {
   const std::string step = step_of(record.step);
   run_.recorder.emit(EventType::undo_started, record.host, step,
                      {{"seq", record.seq}, {"title", record.undo_title.empty() ? record.title : record.undo_title}});
   const Become become = record.node.value("become", false) ? Become::root : Become::no;
   host_.leave_containers(step);
-  Result<NodeSession*> node = host_.node_at(record.node);
+  Result<NodeSession*> node = reach(record.node);
   if (!node) return settle(record, UndoState::failed, node.error().message);
   const Changing changing(host_.cache());
   host_.inherit_lock(**node, become);
@@ -136,7 +160,7 @@ void Rollback::undo(const UndoRecord& record) {
   command.deadline = std::chrono::minutes(10);
   command.script = compose_undo(record.remote_dir, was_redacted(record.script) ? "" : record.script,
                                 describe_this_process(), run_.options.force_undo ? Force::yes : Force::no);
-  const Result<CommandResult> done = (*node)->connection->run(command);
+  const Result<CommandResult> done = run_undo(**node, command, record);
   if (!done) return settle(record, UndoState::failed, done.error().message);
   const std::string said(trim(done->err.empty() ? done->out : done->err));
   if (done->exit_code == 0) return settle(record, UndoState::undone, "");
@@ -210,7 +234,7 @@ void Rollback::run_what_comes_after() {
     places[{record->host, record->node.value("become", false) ? Become::root : Become::no}].push_back(&*record);
   }
   for (const auto& [place, records] : places) {
-    Result<NodeSession*> node = host_.node_at(records.front()->node);
+    Result<NodeSession*> node = reach(records.front()->node);
     Result<CommandResult> done = fail(ErrorKind::connect, place.first + " cannot be reached");
     if (node) {
       std::vector<std::string> folders;
@@ -220,7 +244,7 @@ void Rollback::run_what_comes_after() {
       command.deadline = std::chrono::minutes(10);
       command.script = compose_after(folders);
       const Changing changing(host_.cache());
-      done = (*node)->connection->run(command);
+      done = run_undo(**node, command, *records.front());
     }
     if (done && done->exit_code == 0) continue;
     const std::string said(done ? trim(done->err.empty() ? done->out : done->err) : done.error().message);

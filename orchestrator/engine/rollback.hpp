@@ -25,6 +25,8 @@ class Rollback {
 
  private:
   std::vector<UndoRecord> records();
+  Result<NodeSession*> reach(const Value& address);
+  Result<CommandResult> run_undo(NodeSession& node, const Command& command, const UndoRecord& record);
   void undo(const UndoRecord& record);
   void settle(const UndoRecord& record, UndoState state, const std::string& why);
   std::string changed_later_by(const UndoRecord& record) const;

@@ -30,7 +30,11 @@ mw_boot() {
   mw_start_of 1
   mw_id=${mw_id:-unknown}.$mw_start
 }
-mw_note_pid() { mw_boot; mw_start_of "$1"; printf '%s %s %s\n' "$1" "$mw_start" "$mw_id" >"$D/pid"; }
+mw_note_pid() {
+  mw_boot
+  mw_start_of "$1"
+  printf '%s %s %s\n' "$1" "$mw_start" "$mw_id" >"$D/${2:-pid}"
+}
 mw_alive() {
   [ -f "$1" ] && read -r mw_pid mw_began mw_at <"$1" && [ -n "$mw_pid" ] && mw_boot && [ "$mw_at" = "$mw_id" ] &&
     mw_start_of "$mw_pid" && [ "$mw_start" = "$mw_began" ]

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "orchestrator/base/text.hpp"
+#include "orchestrator/engine/action_script.hpp"
 #include "tests/unit/engine/harness.hpp"
 
 namespace millwright::testing {
@@ -277,6 +279,62 @@ TEST(Rollback, TwiceIsNothingMore) {
   write_file(bench.dir("h1") + "/a", "later");
   ASSERT_TRUE(bench.rollback("last"));
   EXPECT_EQ(read_file(bench.dir("h1") + "/a"), "later");
+}
+
+TEST(Rollback, ALineThatBreaksAnywhereInItIsFoundAgain) {
+  int broke = 0;
+  for (const bool after : {false, true}) {
+    for (int command = 1; command < 40; ++command) {
+      Bench bench;
+      write_file(bench.dir("h1") + "/f", "zero");
+      ASSERT_TRUE(
+          bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: x}}\n"
+                      "  - {id: b, uses: note, with: {path: \"{dir}/f\", text: x}}\n"));
+      Faults faults;
+      (after ? faults.drop_at_command : faults.drop_before_command) = command;
+      bench.lab.break_line("h1", faults);
+      bench.lab.clear_traffic();
+      ASSERT_TRUE(bench.rollback("last")) << render(*bench.error);
+      EXPECT_EQ(tree(bench.dir("h1")), "f: zero") << "broken at command " << command;
+      EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << command << ": " << bench.last.sentence;
+      const std::size_t sent = bench.lab.traffic("h1").scripts.size();
+      if (static_cast<std::size_t>(command) > sent) break;
+      ++broke;
+    }
+  }
+  EXPECT_GT(broke, 8);
+}
+
+// The undo has begun when its line breaks: the next one waits for its end and finds nothing left to do.
+TEST(Rollback, AnUndoWhoseLineBrokeIsLetFinish) {
+  Bench bench;
+  ASSERT_TRUE(
+      bench.apply("name: x\nhosts: all\nsteps:\n  - {id: a, uses: note, with: {path: \"{dir}/a\", text: x}}\n"));
+  const std::string run = bench.last.run;
+  const UndoRecord undo = bench.memory.undos(run).value().at(0);
+  const std::string go = bench.dir("h1") + "-go";
+  const std::string log = bench.dir("h1") + "-log";
+  // Beside the rollback, as it is when only the line is gone.
+  const std::string slow = compose_undo(undo.remote_dir,
+                                        "echo begun >>'" + log + "'\nuntil [ -e '" + go + "' ]; do sleep 0.1; done\n" +
+                                            undo.script + "\necho ended >>'" + log + "'\n",
+                                        "somebody", Force::no);
+  std::filesystem::remove(undo.remote_dir + "/undo.sh");
+  std::thread first([&] {
+    auto connection = bench.lab.connect(bench.host("h1").target);
+    Command command;
+    command.script = slow;
+    EXPECT_TRUE(connection && (*connection)->run(command));
+  });
+  while (read_file(log) != "begun\n") std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  bench.lab.before_script([&](const std::string&, const std::string& script) {
+    if (script.find("undo.sh") != std::string::npos) write_file(go, "");
+  });
+  ASSERT_TRUE(bench.rollback(run)) << render(*bench.error);
+  first.join();
+  EXPECT_EQ(bench.last.exit, ExitCode::rolled_back) << bench.last.sentence;
+  EXPECT_EQ(read_file(log), "begun\nended\n") << "the undo ran twice";
+  EXPECT_EQ(tree(bench.dir("h1")), "");
 }
 
 TEST(Rollback, AnUndoThatDidNothingIsNoticed) {
