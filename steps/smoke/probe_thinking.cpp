@@ -31,8 +31,9 @@ class ThinkingProbe final : public Probe {
       call.plain = true;
       outcome = session.chat(call);
     }
-    if (!outcome.trouble && outcome.reply.finish_reason == "length") {
-      call.max_tokens = session.rules().long_thinking_tokens;
+    const int most = session.within_context(session.rules().long_thinking_tokens);
+    if (!outcome.trouble && outcome.reply.finish_reason == "length" && most > call.max_tokens) {
+      call.max_tokens = most;
       outcome = session.chat(call);
     }
     const Finding finding =

@@ -163,10 +163,18 @@ GetOutcome SmokeSession::get_url(const std::string& url, Milliseconds timeout) {
   return outcome;
 }
 
+// Servers refuse what cannot fit in the model's context together with the prompt; half of it leaves room for any
+// template.
+int SmokeSession::within_context(int tokens) const {
+  if (!server.max_length) return tokens;
+  constexpr std::int64_t least = 16;
+  return static_cast<int>(std::min<std::int64_t>(tokens, std::max(least, *server.max_length / 2)));
+}
+
 std::string SmokeSession::chat_body(const ChatCall& call) const {
   Value body = {{"messages", Value::array({{{"role", "user"}, {"content", call.ask}}})},
                 {"temperature", 0},
-                {"max_tokens", call.max_tokens}};
+                {"max_tokens", within_context(call.max_tokens)}};
   if (!server.model.empty()) body["model"] = server.model;
   if (call.stream) body["stream"] = true;
   if (call.include_usage) body["stream_options"] = {{"include_usage", true}};

@@ -58,6 +58,8 @@ class SmokeSession {
   const std::vector<KnownQuestion>& questions() const;
 
   ChatOutcome chat(const ChatCall& call);
+  // So many tokens of an answer, or what the server's context has room for, where that is known.
+  int within_context(int tokens) const;
   // All at once, each from a thread of its own; outcomes in the order of the calls.
   std::vector<ChatOutcome> chat_together(const std::vector<ChatCall>& calls);
   // /v1/completions: the text goes to the model without a chat template. The answer is in reply.content.

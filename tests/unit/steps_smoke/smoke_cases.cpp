@@ -66,6 +66,19 @@ void add_healthy(std::vector<SmokeCase>& cases) {
                    "pass", "", ""});
   cases.push_back({"thinks and answers",
                    engine_surface("vllm", changed([](ReplayAnswer& a) { a.reasoning = "So..."; })), "pass", "", ""});
+  // SGLang 0.5.11 with a context of 2048 and a template of 251 tokens refused to think 2048 tokens long (lab).
+  const auto small_context = [](const ReplayRequest& request) {
+    ReplayAnswer answer = healthy_answer(request);
+    answer.reasoning = "So...";
+    if (request.json.is_object() && request.json.value("max_tokens", 0) + 251 > 2048) {
+      answer.instead =
+          error_reply(400, "Requested token count exceeds the model's maximum context length of 2048 tokens",
+                      "BadRequestError", false);
+    }
+    return answer;
+  };
+  cases.push_back({"a small context is not asked for more than it holds", engine_surface("llama.cpp", small_context),
+                   "pass", "", ""});
   cases.push_back({"no log-probabilities",
                    engine_surface("vllm", healthy_but(with_logprobs(), instead(error_reply(400, "logprobs unsupported",
                                                                                            "BadRequestError", false)))),
