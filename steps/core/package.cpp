@@ -7,15 +7,15 @@
 #include <set>
 
 #include "orchestrator/base/text.hpp"
-#include "steps/core/apt.hpp"
+#include "steps/contract/apt.hpp"
 #include "steps/core/run_parts.hpp"
 
 namespace millwright {
 
 namespace {
 
-using core::apt::Goal;
-using core::apt::Wish;
+using apt::Goal;
+using apt::Wish;
 
 Signature make_signature() {
   Signature s;
@@ -222,8 +222,8 @@ class Planner {
       describe(wish, package, refresh, words);
     }
     if (specs.empty()) return {};
-    if (refresh) change_.actions.push_back(core::apt::update_action());
-    change_.actions.push_back(core::apt::install_action(specs, "install " + join(words, ", ")));
+    if (refresh) change_.actions.push_back(apt::update_action());
+    change_.actions.push_back(apt::install_action(specs, "install " + join(words, ", ")));
     change_.summary = join(words, ", ");
     return {};
   }
@@ -259,7 +259,7 @@ class Planner {
     if (!along.empty()) title += " and what needs it: " + join(along, ", ");
     for (const std::string& name : along) change_.diff += fmt::format("- {}\n", name);
     change_.summary = title;
-    change_.actions.push_back(core::apt::remove_action(names, std::move(title)));
+    change_.actions.push_back(apt::remove_action(names, std::move(title)));
     return {};
   }
 
@@ -306,7 +306,7 @@ std::vector<Error> PackageStep::check(const Inputs& inputs) const {
 std::vector<Question> PackageStep::ask(const Inputs& inputs) const {
   const auto valid = std::chrono::duration_cast<std::chrono::minutes>(inputs.duration("cache_valid")).count();
   return {{.key = "packages",
-           .script = core::apt::question(wishes_of(inputs), goal_of(inputs), std::max<long long>(valid, 1)),
+           .script = apt::question(wishes_of(inputs), goal_of(inputs), std::max<long long>(valid, 1)),
            .deadline = std::chrono::minutes(2)}};
 }
 

@@ -44,12 +44,12 @@ bool at_least(const std::string& version, const std::string& floor) {
 class Chooser {
  public:
   Chooser(const GpuFacts& facts, const DriverState& state, const DriverWish& wish, const Knowledge& knowledge)
-      : facts_(facts), state_(state), wish_(wish), data_(knowledge.file("gpu")) {}
+      : facts_(facts), state_(state), wish_(wish), knowledge_(knowledge), data_(knowledge.file("gpu")) {}
 
   Result<DriverChoice> choose() {
-    for (const auto step :
-         {&Chooser::look_at_system, &Chooser::choose_method, &Chooser::look_at_gpus, &Chooser::choose_packages,
-          &Chooser::look_at_architectures, &Chooser::look_at_kernels, &Chooser::look_at_others}) {
+    for (const auto step : {&Chooser::look_at_system, &Chooser::choose_method, &Chooser::look_at_gpus,
+                            &Chooser::choose_packages, &Chooser::look_at_architectures, &Chooser::look_at_kernels,
+                            &Chooser::look_at_others, &Chooser::choose_changes}) {
       if (auto fine = (this->*step)(); !fine) return fail(fine.error());
     }
     return std::move(choice_);
@@ -146,10 +146,39 @@ class Chooser {
     return nullptr;
   }
 
+  // The version that a package will have: what is there stays unless another one is asked for.
   std::string candidate(const std::string& package) const {
     const auto at = state_.packages.find(package);
-    if (at == state_.packages.end()) return {};
-    return at->second.candidate.empty() ? at->second.installed : at->second.candidate;
+    const DriverState::Package known = at == state_.packages.end() ? DriverState::Package() : at->second;
+    if (!wish_.version.empty() && wish_.version != "newest") return available(package, wish_.version);
+    const bool newest = wish_.version == "newest" || known.installed.empty();
+    return newest && !known.candidate.empty() ? known.candidate : known.installed;
+  }
+
+  std::string available(const std::string& package, const std::string& driver) const {
+    const auto at = state_.available.find(package);
+    if (at == state_.available.end()) return {};
+    const auto same = [&](const std::string& version) { return driver_version_of(version) == driver; };
+    const auto found = std::find_if(at->second.begin(), at->second.end(), same);
+    return found == at->second.end() ? std::string() : *found;
+  }
+
+  // All that is installed of the driver moves together.
+  Result<void> choose_changes() {
+    for (const auto& [package, installed] : driver_packages(state_, knowledge_)) {
+      if (driver_version_of(installed) == choice_.version) continue;
+      const std::string version = available(package, choice_.version);
+      if (version.empty()) {
+        return refuse(fmt::format("{} {} is installed, and apt has no {} of it", package, installed, choice_.version),
+                      "apt-cache madison " + package + " shows what there is; a package that is not needed can go");
+      }
+      if (state_.held.count(package) != 0 && !wish_.hold) {
+        return refuse(fmt::format("{} is held at {}", package, installed),
+                      "apt-mark unhold " + package + " lets it change; so does hold: true, which holds it again");
+      }
+      choice_.changes[package] = version;
+    }
+    return {};
   }
 
   // With Ubuntu the branch is in the name; elsewhere it is whatever the source has.
@@ -195,6 +224,11 @@ class Chooser {
           choice_.packages.push_back(replace_all(one.get<std::string>(), "BRANCH", branch));
         }
       }
+    }
+    if (choice_.version.empty() && !wish_.version.empty() && wish_.version != "newest") {
+      return refuse(fmt::format("apt has no version {} of the driver (method {}, module {})", wish_.version,
+                                choice_.method, wish_.module),
+                    "apt-cache madison nvidia-kernel-dkms nvidia-kernel-open-dkms shows what there is");
     }
     if (choice_.version.empty()) {
       return refuse(
@@ -252,7 +286,7 @@ class Chooser {
 
   const Value* floor_against(const std::string& kernel, const std::string& version) const {
     for (const Value& row : data_.at("kernel_floors")) {
-      if (!kernel_at_least(kernel, row.at("kernel"))) continue;
+      if (!version_at_least(kernel, row.at("kernel"))) continue;
       return at_least(version, row.at("driver").get<std::string>()) ? nullptr : &row;
     }
     return nullptr;
@@ -285,20 +319,9 @@ class Chooser {
           "again",
           "dkms-project/dkms#347");
     }
-    for (const std::string& package : choice_.packages) {
-      const auto at = state_.packages.find(package);
-      if (at != state_.packages.end() && state_.held.count(package) != 0 &&
-          at->second.installed != at->second.candidate) {
-        return refuse(fmt::format("{} is held at {}", package, at->second.installed),
-                      "apt-mark unhold " + package + " lets it change");
-      }
-    }
     std::set<std::string> versions;
-    for (const auto& [package, version] : state_.family) {
-      const std::string number = driver_version_of(version);
-      if (std::count(number.begin(), number.end(), '.') >= 1 && leading_numbers(number).front() >= 300)
-        versions.insert(number);
-    }
+    for (const auto& [package, version] : driver_packages(state_, knowledge_))
+      versions.insert(driver_version_of(version));
     if (versions.size() > 1) {
       return refuse("packages of different drivers are installed: " + join({versions.begin(), versions.end()}, ", "),
                     "apt-get purge what belongs to the wrong one; apt list --installed '*nvidia*' shows them",
@@ -310,6 +333,7 @@ class Chooser {
   const GpuFacts& facts_;
   const DriverState& state_;
   const DriverWish& wish_;
+  const Knowledge& knowledge_;
   const Value& data_;
   DriverChoice choice_;
   std::set<std::string> architectures_, flavours_;
@@ -317,11 +341,25 @@ class Chooser {
 
 }  // namespace
 
-bool kernel_at_least(const std::string& kernel, const std::string& floor) { return at_least(kernel, floor); }
+bool version_at_least(const std::string& version, const std::string& floor) { return at_least(version, floor); }
 
 std::string driver_version_of(const std::string& package_version) {
   std::string out = package_version.substr(package_version.find(':') + 1);
   return out.substr(0, out.find_first_of("-~+"));
+}
+
+std::map<std::string, std::string> driver_packages(const DriverState& state, const Knowledge& knowledge) {
+  std::set<std::string> own;
+  for (const Value& row : knowledge.file("gpu").value("own_versions", Value::array()))
+    own.insert(row.at("package").get<std::string>());
+  std::map<std::string, std::string> out;
+  for (const auto& [package, version] : state.family) {
+    const std::string number = driver_version_of(version);
+    // Drivers are 535.261.03; CUDA's toolkit is 11.8, and a date has no dots.
+    const bool driver = number.find('.') != std::string::npos && at_least(number, "300");
+    if (driver && own.count(package) == 0) out[package] = version;
+  }
+  return out;
 }
 
 Result<DriverChoice> choose_driver(const GpuFacts& facts, const DriverState& state, const DriverWish& wish,

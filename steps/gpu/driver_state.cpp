@@ -26,6 +26,11 @@ for k in $(for d in /lib/modules/*; do printf '%s\n' "${d##*/}"; done); do
 done
 [ -z "$all" ] || apt-cache policy $all 2>/dev/null | awk '/^[^ ].*:$/ { p = $1; sub(/:$/, "", p) }
   $1 == "Installed:" { i = $2 } $1 == "Candidate:" { print "package\t" p "\t" i "\t" $2 }'
+family=$(dpkg-query -W -f '${Package} ' 'nvidia-*' 'libnvidia-*' 'libcuda1' 2>/dev/null) || :
+# shellcheck disable=SC2086
+[ -z "$all$family" ] || apt-cache madison $all $family 2>/dev/null | while IFS=' |' read -r p v _; do
+  printf 'available\t%s\t%s\n' "$p" "$v"
+done
 dpkg-query -W -f '${Package}\t${db:Status-Abbrev}\t${Version}\n' 'nvidia-*' 'libnvidia-*' 'libcuda1' 'cuda-drivers*' 2>/dev/null |
   while IFS="$tab" read -r p s v; do
     case $s in
@@ -70,6 +75,7 @@ DriverState parse_driver_state(const std::string& out) {
     if (f[0] == "key") state.key_enrolled = true;
     if (f[0] == "headers" && f.size() >= 3) state.headers[f[1]] = f[2] == "yes";
     if (f[0] == "family" && f.size() >= 3) state.family[f[1]] = f[2];
+    if (f[0] == "available" && f.size() >= 3) state.available[f[1]].push_back(f[2]);
     if (f[0] != "package" || f.size() < 4) continue;
     state.packages[f[1]] = {text(f[2]), text(f[3])};
     const std::size_t at = f[1].find("-headers-");

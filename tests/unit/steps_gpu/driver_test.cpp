@@ -68,9 +68,9 @@ TEST_F(GpuDriver, VersionsAndKernelsCompareByNumber) {
   EXPECT_EQ(gpu::driver_version_of("1:535.261.03-1~deb12u1"), "535.261.03");
   EXPECT_EQ(gpu::driver_version_of("580.95.05-0ubuntu0.24.04.2"), "580.95.05");
   EXPECT_EQ(gpu::driver_version_of(""), "");
-  EXPECT_TRUE(gpu::kernel_at_least("6.17.2-1-pve", "6.17"));
-  EXPECT_FALSE(gpu::kernel_at_least("6.8.12-10-pve", "6.17"));
-  EXPECT_TRUE(gpu::kernel_at_least("6.14.0", "6.2"));
+  EXPECT_TRUE(gpu::version_at_least("6.17.2-1-pve", "6.17"));
+  EXPECT_FALSE(gpu::version_at_least("6.8.12-10-pve", "6.17"));
+  EXPECT_TRUE(gpu::version_at_least("6.14.0", "6.2"));
 }
 
 TEST_F(GpuDriver, DebiansBranchDecidesTheFlavour) {
@@ -179,11 +179,135 @@ TEST_F(GpuDriver, D10AHoldCoversTheWholeFamily) {
   EXPECT_TRUE(gpu::plan_driver(facts, state, wish, shipped_knowledge())->empty());
 }
 
-TEST_F(GpuDriver, AHeldPackageThatWouldHaveToChangeIsRefused) {
-  DriverState state = bookworm();
-  state.packages["nvidia-kernel-dkms"].installed = "525.147.05-7";
-  state.held = {"nvidia-kernel-dkms"};
-  expect_within(chosen(host({"0x2230"}), state), {"nvidia-kernel-dkms is held at 525.147.05-7", "apt-mark unhold"});
+// As Debian 12 has them with 535.261.03 installed, and two other versions to be had.
+DriverState installed_bookworm() {
+  return gpu::parse_driver_state(
+      "headers\t6.1.0-27-amd64\tyes\n"
+      "package\tnvidia-kernel-dkms\t535.261.03-1\t550.163.01-2\n"
+      "package\tnvidia-smi\t535.261.03-1\t550.163.01-2\n"
+      "package\tlibcuda1\t535.261.03-1\t550.163.01-2\n"
+      "package\tnvidia-modprobe\t535.161.07-1~deb12u1\t535.161.07-1~deb12u1\n"
+      "package\tnvidia-persistenced\t535.171.04-1~deb12u1\t535.171.04-1~deb12u1\n"
+      "family\tnvidia-kernel-dkms\t535.261.03-1\n"
+      "family\tnvidia-smi\t535.261.03-1\n"
+      "family\tlibcuda1\t535.261.03-1\n"
+      "family\tlibnvidia-ml1\t535.261.03-1\n"
+      "family\tnvidia-modprobe\t535.161.07-1~deb12u1\n"
+      "family\tnvidia-persistenced\t535.171.04-1~deb12u1\n"
+      "family\tnvidia-kernel-common\t20220217+3~deb12u1\n"
+      "family\tnvidia-cuda-toolkit\t11.8.89~11.8.0-5~deb12u1\n"
+      "available\tnvidia-kernel-dkms\t550.163.01-2\n"
+      "available\tnvidia-kernel-dkms\t535.261.03-1\n"
+      "available\tnvidia-smi\t550.163.01-2\n"
+      "available\tlibcuda1\t550.163.01-2\n"
+      "available\tlibnvidia-ml1\t550.163.01-2\n");
+}
+
+std::vector<std::string> titles_of(const Change& change) {
+  std::vector<std::string> titles;
+  for (const Action& action : change.actions) titles.push_back(action.title);
+  return titles;
+}
+
+class GpuDriverVersions : public GpuDriver {
+ protected:
+  GpuDriverVersions() { built("535.261.03"); }
+  void built(const std::string& version) { facts_.on_disk = {{"nvidia", "6.1.0-27-amd64", version, "NVIDIA", ""}}; }
+  Result<Change> plan() const { return gpu::plan_driver(facts_, state_, wish_, shipped_knowledge()); }
+
+  GpuFacts facts_ = host({"0x2230"});
+  DriverState state_ = installed_bookworm();
+  DriverWish wish_;
+};
+
+TEST_F(GpuDriverVersions, WhatIsInstalledStaysThoughANewerOneIsToBeHad) {
+  const auto change = plan();
+  ASSERT_TRUE(change.has_value()) << change.error().message;
+  EXPECT_TRUE(change->empty()) << change->summary;
+  EXPECT_EQ(change->outputs.at("version"), "535.261.03");
+}
+
+TEST_F(GpuDriverVersions, AllPackagesOfTheDriverMoveTogether) {
+  wish_.version = "newest";
+  facts_.nvidia_version = "535.261.03";
+  const auto change = plan();
+  ASSERT_TRUE(change.has_value()) << change.error().message;
+  EXPECT_EQ(titles_of(*change),
+            (std::vector<std::string>{"note which module is loaded",
+                                      "install libcuda1 550.163.01-2, libnvidia-ml1 550.163.01-2, nvidia-kernel-dkms "
+                                      "550.163.01-2, nvidia-smi 550.163.01-2",
+                                      "build the module for 6.1.0-27-amd64", "load nvidia 550.163.01"}));
+  expect_within(change->actions[1].script, {"nvidia-kernel-dkms=550.163.01-2", "--allow-downgrades"});
+  expect_within(change->diff, {"- libnvidia-ml1 535.261.03-1\n+ libnvidia-ml1 550.163.01-2\n"});
+  EXPECT_EQ(change->actions[1].script.find("nvidia-modprobe"), std::string::npos);
+  EXPECT_EQ(change->outputs.at("branch"), "550");
+}
+
+TEST_F(GpuDriverVersions, DownIsTheSameAsUp) {
+  for (auto& [package, version] : state_.family) {
+    if (version == "535.261.03-1") version = "550.163.01-2";
+  }
+  for (const char* package : {"nvidia-smi", "libcuda1", "libnvidia-ml1"}) {
+    state_.available[package].emplace_back("535.261.03-1");
+  }
+  built("550.163.01");
+  wish_.version = "535.261.03";
+  const auto change = plan();
+  ASSERT_TRUE(change.has_value()) << change.error().message;
+  expect_within(change->actions.at(0).script, {"nvidia-kernel-dkms=535.261.03-1", "libnvidia-ml1=535.261.03-1"});
+  EXPECT_EQ(change->outputs.at("version"), "535.261.03");
+}
+
+TEST_F(GpuDriverVersions, AVersionThatAptDoesNotHaveIsRefused) {
+  wish_.version = "570.1";
+  expect_within(chosen(facts_, state_, wish_), {"refused: apt has no version 570.1", "madison"});
+  // Of one package it is missing: half a driver is none.
+  wish_.version = "550.163.01";
+  state_.available.erase("libnvidia-ml1");
+  expect_within(chosen(facts_, state_, wish_), {"libnvidia-ml1 535.261.03-1 is installed", "no 550.163.01 of it"});
+}
+
+TEST_F(GpuDriverVersions, AModuleInUseWaitsForTheReboot) {
+  for (auto& [package, version] : state_.family) {
+    if (version == "535.261.03-1") version = "550.163.01-2";
+  }
+  for (auto& [name, package] : state_.packages) package.installed = package.candidate;
+  built("550.163.01");
+  facts_.nvidia_version = "535.261.03";
+  EXPECT_EQ(titles_of(*plan()), (std::vector<std::string>{"note which module is loaded", "load nvidia 550.163.01"}));
+  facts_.host.reboot_required = true;
+  const auto waiting = plan();
+  EXPECT_TRUE(waiting->empty());
+  EXPECT_EQ(waiting->outputs.at("needs_reboot"), true);
+  expect_within(waiting->summary, {"535.261.03 is loaded until the host reboots"});
+  facts_.host.reboot_required = false;
+  wish_.reload = false;
+  EXPECT_TRUE(plan()->empty());
+  EXPECT_EQ(plan()->outputs.at("needs_reload"), true);
+}
+
+TEST_F(GpuDriverVersions, AHeldPackageThatWouldHaveToChangeIsRefusedUnlessItIsHeldAgain) {
+  wish_.version = "newest";
+  state_.held = {"nvidia-kernel-dkms"};
+  expect_within(chosen(facts_, state_, wish_), {"nvidia-kernel-dkms is held at 535.261.03-1", "apt-mark unhold"});
+  wish_.hold = true;
+  const auto titles = titles_of(*plan());
+  EXPECT_EQ(titles.front(), "let nvidia-kernel-dkms change");
+  expect_within(titles.back(), {"hold ", "nvidia-kernel-dkms"});
+}
+
+TEST_F(GpuDriverVersions, GoneMeansEveryPackageOfTheDriverButNotCudasToolkit) {
+  state_.held = {"nvidia-smi"};
+  const auto change = gpu::plan_driver_removal(facts_, state_);
+  ASSERT_TRUE(change.has_value()) << change.error().message;
+  EXPECT_EQ(titles_of(*change),
+            (std::vector<std::string>{"let nvidia-smi change",
+                                      "remove libcuda1, libnvidia-ml1, nvidia-kernel-common, nvidia-kernel-dkms, "
+                                      "nvidia-modprobe, nvidia-persistenced, nvidia-smi"}));
+  expect_within(change->actions[1].script, {"purge"});
+  facts_.functions.begin()->second.driver = "nvidia";
+  expect_within(gpu::plan_driver_removal(facts_, state_).error().message, {"is run by nvidia"});
+  EXPECT_TRUE(gpu::plan_driver_removal(facts_, bookworm())->empty());
 }
 
 TEST_F(GpuDriver, D12TwoSourcesAreNotMixed) {

@@ -6,7 +6,7 @@
 
 #include "steps/contract/change.hpp"
 
-namespace millwright::core::apt {
+namespace millwright::apt {
 
 struct Wish {
   std::string name;     // may carry an architecture: "libc6:i386"
@@ -24,6 +24,8 @@ std::string question(const std::vector<Wish>& wishes, Goal goal, long long valid
 Action update_action();
 // `specs` as apt-get takes them: "nginx", "nginx=1.22.1-9".
 Action install_action(const std::vector<std::string>& specs, std::string title);
-Action remove_action(const std::vector<std::string>& names, std::string title);
+enum class Conffiles { leave, remove };
+// With Conffiles::remove they are kept for the undo, as they were.
+Action remove_action(const std::vector<std::string>& names, std::string title, Conffiles conffiles = Conffiles::leave);
 
-}  // namespace millwright::core::apt
+}  // namespace millwright::apt

@@ -1,4 +1,4 @@
-#include "steps/core/apt.hpp"
+#include "steps/contract/apt.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include "orchestrator/base/text.hpp"
 #include "steps/contract/apt_packages.hpp"
 
-namespace millwright::core::apt {
+namespace millwright::apt {
 
 namespace {
 
@@ -96,6 +96,20 @@ constexpr std::string_view kUndoRemove = R"sh(while read -r name; do
   esac
   specs="$specs $name=${before%% *}"
 done <"$MW_SAVE/planned"
+)sh";
+
+constexpr std::string_view kSaveConffiles = R"sh(while read -r name; do
+  dpkg-query -W -f '${Conffiles}\n' -- "$name"
+done <"$MW_SAVE/planned" | sed -n 's/^ \/\([^ ]*\) [0-9a-f]\{32\}.*/\1/p' | while read -r f; do
+  [ ! -e "/$f" ] || printf '%s\n' "$f"
+done >"$MW_SAVE/conffiles"
+[ ! -s "$MW_SAVE/conffiles" ] || tar -cpf "$MW_SAVE/conffiles.tar" -C / -T "$MW_SAVE/conffiles"
+)sh";
+
+// Before the packages come back: dpkg then finds files that are there already, and keeps them.
+constexpr std::string_view kRestoreConffiles = R"sh(if [ -s "$MW_SAVE/conffiles.tar" ]; then
+  tar -xpf "$MW_SAVE/conffiles.tar" -C / --skip-old-files
+fi
 )sh";
 
 }  // namespace
@@ -219,12 +233,14 @@ Action install_action(const std::vector<std::string>& specs, std::string title) 
   return action;
 }
 
-Action remove_action(const std::vector<std::string>& names, std::string title) {
-  const std::string command = "remove -- " + shell_join(names);
+Action remove_action(const std::vector<std::string>& names, std::string title, Conffiles conffiles) {
+  const bool purge = conffiles == Conffiles::remove;
+  const std::string command = (purge ? "purge -- " : "remove -- ") + shell_join(names);
   Action action;
   action.title = std::move(title);
   action.script = std::string(to_file_function()).append(kFunctions) + "mw_to_file mw_apt " + command + "\n";
   action.save = save_script(command, kRemoves);
+  if (purge) action.save += kSaveConffiles;
   action.undo = "set -eu\n";
   action.undo.append(kUndoGuard)
       .append(finish_dpkg_script())
@@ -233,6 +249,7 @@ Action remove_action(const std::vector<std::string>& names, std::string title) {
       .append(kUndoHead)
       .append(kUndoRemove)
       .append(kUndoTail);
+  if (purge) action.undo += kRestoreConffiles;
   action.undo += R"sh(# shellcheck disable=SC2086
 mw_to_file mw_apt --allow-downgrades install $specs
 while read -r name; do
@@ -245,4 +262,4 @@ done <"$MW_SAVE/planned"
   return action;
 }
 
-}  // namespace millwright::core::apt
+}  // namespace millwright::apt
