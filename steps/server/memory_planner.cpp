@@ -187,13 +187,14 @@ Result<MemoryDecision> MemoryPlanner::before(const std::vector<std::string>& wor
                   .with_hint("give " + ways_of(plan.ladder)));
 }
 
-Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>& words, std::uint64_t limit,
+Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>& words, const HostLimit& limit,
                                                  const KnownFlags* launcher) const {
   if (facts_.engine() != "llama.cpp")
     return fail(ErrorKind::refused, "what " + facts_.title() + " takes of the host's memory is not known");
   planner::GivenFlags flags;
   const planner::Query query = query_of(words, flags);
-  planner::HostReplan next = planner::replan_host(query, table_, static_cast<double>(limit) / planner::kGiB);
+  planner::HostReplan next =
+      planner::replan_host(query, table_, static_cast<double>(limit.bytes) / planner::kGiB, limit.whose);
   const auto unknown = [launcher](const planner::LadderStep& step) {
     return std::any_of(step.changes.begin(), step.changes.end(), [launcher](const planner::FlagChoice& change) {
       std::string hint;
@@ -205,7 +206,7 @@ Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>&
     const auto enough = static_cast<std::uint64_t>(std::ceil(next.least_gib * 1024)) << 20U;
     return fail(make_error(ErrorKind::failed_test, next.verdict)
                     .with_class("oom_killed")
-                    .with_hint("give memory_max: " + format_size(enough) + ", or a smaller model"));
+                    .with_hint("give " + limit.whose + ": " + format_size(enough) + ", or a smaller model"));
   }
   MemoryDecision out = decision_of(next.next.front());
   out.arithmetic = std::move(next.arithmetic);

@@ -23,6 +23,12 @@ struct MemoryDecision {
   std::vector<std::string> arithmetic;       // for the record
 };
 
+// So much of the host's memory a server may take, and by whose word.
+struct HostLimit {
+  std::uint64_t bytes = 0;
+  std::string whose;  // "memory_max"
+};
+
 class MemoryPlanner {
  public:
   // Reads the model's headers and the GPUs of the node (two round trips; of a GGUF file megabytes, with its
@@ -43,9 +49,9 @@ class MemoryPlanner {
   // or when what failed before and what failed now exclude each other.
   Result<MemoryDecision> after(const std::vector<std::string>& words, const std::string& log);
 
-  // After a start with `words` that the kernel ended at `limit` bytes of the host's memory. `launcher`: further limits
-  // of which flags there are, or nullptr. Errors as those of after(); unsupported arithmetic of the engine: refused.
-  Result<MemoryDecision> after_kill(const std::vector<std::string>& words, std::uint64_t limit,
+  // After a start with `words` that the kernel ended for want of the host's memory. `launcher`: further limits of which
+  // flags there are, or nullptr. Errors as those of after(); unsupported arithmetic of the engine: refused.
+  Result<MemoryDecision> after_kill(const std::vector<std::string>& words, const HostLimit& limit,
                                     const KnownFlags* launcher) const;
 
   // Whether another try may help: a start that failed so had its memory shared out wrongly by flags.

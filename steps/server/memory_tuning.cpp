@@ -13,6 +13,17 @@ namespace {
 
 constexpr const char* kLearned = "/var/lib/millwright/learned";
 
+// The least limit of a control group around the system (a container's), less what other processes hold there; nothing
+// when there is none. Files of version 2, then of version 1, whose "no limit" is a number beyond all memory. Source:
+// the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+constexpr const char* kOuterLimit = R"sh(all=$(awk '$1 == "MemTotal:" { print $2 * 1024 }' /proc/meminfo)
+for d in /sys/fs/cgroup /sys/fs/cgroup/system.slice /sys/fs/cgroup/memory /sys/fs/cgroup/memory/system.slice; do
+  limit=$(cat "$d/memory.max" 2>/dev/null || cat "$d/memory.limit_in_bytes" 2>/dev/null) || continue
+  held=$(sed -n -e 's/^anon //p' -e 's/^total_rss //p' "$d/memory.stat" 2>/dev/null | head -n 1)
+  [ "$limit" = max ] || echo "$limit ${held:-0}"
+done | awk -v all="$all" '$1 <= all && (!least || $1 - $2 < least) { least = $1 - $2 } END { if (least) printf "%.0f\n", least }'
+)sh";
+
 Value memory_max_of(const ServerSpec& spec) { return spec.memory_max ? Value(*spec.memory_max) : Value(); }
 
 Value to_json(const std::vector<planner::FlagChoice>& flags) {
@@ -134,19 +145,37 @@ Result<void> MemoryTuning::need_planner() {
   return {};
 }
 
+Result<std::optional<HostLimit>> MemoryTuning::limit_of(const MemoryKill& kill) {
+  if (kill.cause == MemoryKill::Cause::host) return std::optional<HostLimit>();
+  if (kill.cause == MemoryKill::Cause::own_limit && spec_.memory_max)
+    return std::optional(HostLimit{*spec_.memory_max, "memory_max"});
+  NodeCommand command;
+  command.script = kOuterLimit;
+  auto answer = context_.node().run(command);
+  if (!answer) return fail(answer.error());
+  const double room = std::atof(answer->out.c_str());
+  if (room <= 0) return std::optional<HostLimit>();
+  return std::optional(HostLimit{static_cast<std::uint64_t>(room), "the container's memory"});
+}
+
 Result<bool> MemoryTuning::again(const Error& failure, const std::string& log, const MemoryKill& kill) {
-  const bool limited = spec_.memory_max && kill.cause == MemoryKill::Cause::own_limit;
-  const bool killed = failure.symptom_class == "oom_killed" && profile_.fits_memory_itself && limited;
+  const bool killed = failure.symptom_class == "oom_killed" && profile_.fits_memory_itself;
   const bool shared_out = MemoryPlanner::flags_share_it_out(failure.symptom_class) && !profile_.fits_memory_itself;
   if (!killed && !shared_out) return false;
   if (static_cast<int>(attempts_.size()) + 1 >= kAttempts) return false;
+  std::optional<HostLimit> limit;
+  if (killed) {
+    auto found = limit_of(kill);
+    if (!found) return fail(found.error());
+    if (!*found) return false;
+    limit = **found;
+  }
   if (auto made = need_planner(); !made) {
     context_.progress("memory is not planned: " + made.error().message);
     return false;
   }
   const auto launcher = launcher_.empty() ? nullptr : launcher_flags(profile_, spec_.version, launcher_);
-  auto decision =
-      killed ? planner_->after_kill(words(), *spec_.memory_max, launcher.get()) : planner_->after(words(), log);
+  auto decision = limit ? planner_->after_kill(words(), *limit, launcher.get()) : planner_->after(words(), log);
   if (!decision) {
     Error error = wrap(decision.error(), failure.message);
     if (error.symptom_class.empty()) error.symptom_class = failure.symptom_class;

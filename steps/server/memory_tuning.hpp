@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class MemoryTuning {
   // What this node has learned of this model, as far as it still holds. False: nothing.
   Result<bool> recall();
   Result<void> need_planner();
+  // The limit at which the kernel ended it, if there is one: the unit's, or one around the node's whole system.
+  Result<std::optional<HostLimit>> limit_of(const MemoryKill& kill);
   void apply(const MemoryDecision& decision);
   std::vector<std::string> words() const;
   std::string learned_file() const;

@@ -280,3 +280,23 @@ def test_one_that_dies_again_and_again_is_not_hidden_by_its_restarts(lab, millwr
     assert "does not run (failed)" in millwright.run("verify", "-i", millwright.inventory, two, timeout=300).out
     millwright.apply(two, timeout=600).expect(0)
     assert ask(lab, 8082) == "200"
+
+
+def test_a_limit_of_the_container_around_it_is_planned_for_as_well(lab, millwright, write, fetched):
+    engine, file = fetched["engine"], fetched["models"]["good"]
+    play = write(
+        {"id": "box", "uses": "container", "with": {"name": "tight", "memory": "700MiB"}},
+        {"id": "weights", "uses": "model", "in": "box", "with": {"source": file["path"], "sha256": file["sha256"]}},
+        {"id": "server", "uses": "server", "in": "box", "with": {
+            "engine": "llama.cpp", "version": engine["version"], "context": 262144, "max_requests": 1, "model": "{{ steps.weights.path }}",
+            "sources": {engine["version"]: {"method": "archive", "path": engine["path"], "sha256": engine["sha256"]}}}})
+    run = millwright.apply(play, timeout=900)
+    try:
+        run.expect(0)
+        plans = [event["data"]["name"] for event in run.of("evidence_kept") if "memory-" in event["data"]["name"]]
+        assert plans == ["server-llm-memory-1.txt"], plans
+        why = next(pathlib.Path(millwright.env["MILLWRIGHT_STATE"]).rglob(plans[0] + "*")).read_text()
+        assert "(the container's memory)" in why and "next: --ctx-size 32768" in why, why
+        assert millwright.apply(play, timeout=300).expect(0).of("action_started") == []
+    finally:
+        millwright.run("rollback", "-y", run.events[0]["run"], timeout=600).expect(0)

@@ -154,10 +154,10 @@ int host_request_length(const Query& query) {
   return trained > 0 ? std::min(each, trained) : each;
 }
 
-HostReplan replan_host(const Query& query, const FlagTable& table, double limit_gib) {
+HostReplan replan_host(const Query& query, const FlagTable& table, double limit_gib, const std::string& whose) {
   HostReplan out;
   out.need = host_need(query, Scenario::likely);
-  out.arithmetic.push_back(fmt::format("the kernel ended it at its limit of {:.0f} MiB (memory_max)", mib(limit_gib)));
+  out.arithmetic.push_back(fmt::format("the kernel ended it at a limit of {:.0f} MiB ({})", mib(limit_gib), whose));
   out.arithmetic.push_back(fmt::format(
       "weights {:.0f} + keys and values {:.0f} + states {:.0f} + graph {:.0f} + process {:.0f} = {:.0f} MiB",
       mib(out.need.weights), mib(out.need.kv), mib(out.need.states), mib(out.need.compute), mib(out.need.process),

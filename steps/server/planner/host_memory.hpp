@@ -1,5 +1,5 @@
 // llama.cpp in the host's memory: what a server takes of it, and what to change when a limit of the kernel (a unit's
-// memory_max) ended it. The engine fits itself to GPUs, but knows of no such limit.
+// memory_max, or the container's around it) ended it. The engine fits itself to GPUs, but knows of no such limit.
 //
 // Pure; safe from any thread.
 #pragma once
@@ -31,7 +31,8 @@ struct HostReplan {
   double least_gib = 0;                 // the limit with which it would have started as it was
   std::string verdict;
 };
-// After a start that was ended at `limit_gib`. A step never shortens requests when the context was asked for.
-HostReplan replan_host(const Query& query, const FlagTable& table, double limit_gib);
+// After a start that was ended at `limit_gib`, which is `whose` ("memory_max"). A step never shortens requests when the
+// context was asked for.
+HostReplan replan_host(const Query& query, const FlagTable& table, double limit_gib, const std::string& whose);
 
 }  // namespace millwright::planner

@@ -31,7 +31,7 @@ TEST(HostMemory, buffers_are_those_that_the_server_prints) {
 
 HostReplan at(const std::vector<std::string>& set, double limit_mib) {
   const Asked q = gemma(set);
-  return replan_host(q.query, q.table, limit_mib * kMiB);
+  return replan_host(q.query, q.table, limit_mib * kMiB, "memory_max");
 }
 
 TEST(HostMemory, cells_that_no_request_can_use_go_first) {

@@ -76,13 +76,13 @@ MemoryPlanner host_planner() {
 
 TEST(MemoryPlanner, a_kill_at_the_unit_s_limit_is_planned_anew) {
   const Words words = {"--model", "/srv/good.gguf", "--ctx-size", "262144", "--parallel", "1"};
-  const auto decision = host_planner().after_kill(words, 1100ULL << 20, nullptr);
+  const auto decision = host_planner().after_kill(words, {1100ULL << 20, "memory_max"}, nullptr);
   ASSERT_TRUE(decision.has_value()) << render(decision.error());
   ASSERT_EQ(decision->changes.size(), 1u);
   EXPECT_EQ(decision->changes.front().name, "ctx-size");
   EXPECT_EQ(decision->changes.front().value, "32768") << "what the model was made for: requests are no shorter";
   EXPECT_NE(decision->arithmetic.front().find("1100 MiB (memory_max)"), std::string::npos);
-  const auto none = host_planner().after_kill(words, 64ULL << 20, nullptr);
+  const auto none = host_planner().after_kill(words, {64ULL << 20, "memory_max"}, nullptr);
   ASSERT_FALSE(none.has_value());
   EXPECT_EQ(none.error().symptom_class, "oom_killed");
   EXPECT_NE(none.error().hint.find("memory_max: "), std::string::npos) << none.error().hint;
@@ -96,8 +96,9 @@ TEST(MemoryPlanner, a_launcher_that_knows_fewer_flags_is_not_given_others) {
   };
   const Few launcher;
   const Words words = {"--model", "/srv/good.gguf", "--ctx-size", "262144", "--parallel", "1"};
-  EXPECT_FALSE(host_planner().after_kill(words, 1100ULL << 20, &launcher).has_value());
-  const auto other = planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB", true).after_kill({}, 1ULL << 30, nullptr);
+  EXPECT_FALSE(host_planner().after_kill(words, {1100ULL << 20, "memory_max"}, &launcher).has_value());
+  const auto other =
+      planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB", true).after_kill({}, {1ULL << 30, "memory_max"}, nullptr);
   EXPECT_EQ(other.error().kind, ErrorKind::refused);
 }
 
