@@ -360,6 +360,27 @@ TEST_F(LocalConnection, StreamsALocalFile) {
   EXPECT_EQ(read(folder + "/to"), std::string(700000, 'q'));
 }
 
+// Beyond what the node hashes afterwards.
+TEST_F(LocalConnection, HashesALargeFileAsItArrives) {
+  Upload upload;
+  upload.local_path = folder + "/from";
+  upload.path = folder + "/to";
+  std::ofstream(upload.local_path) << "begins";
+  std::filesystem::resize_file(upload.local_path, (256u << 20) + 1);
+  const auto done = connection->upload(upload);
+  ASSERT_TRUE(done) << render(done.error());
+  EXPECT_EQ(run("cd " + folder + " && cmp from to && ls").out, "from\nto\n");
+  if (geteuid() != 0) GTEST_SKIP() << "needs root for a small file system";
+  const std::string disk = folder + "/disk";
+  std::filesystem::create_directory(disk);
+  ASSERT_EQ(run("mount -t tmpfs -o size=1m,mode=700 none " + disk).exit_code, 0);
+  upload.path = disk + "/to";
+  const auto full = connection->upload(upload);
+  ASSERT_FALSE(full);
+  EXPECT_NE(full.error().message.find("disk is full"), std::string::npos) << render(full.error());
+  EXPECT_EQ(run("ls -A " + disk + "; umount " + disk).out, "");
+}
+
 TEST_F(LocalConnection, AFileThatCannotBeWrittenSaysWhyAndLeavesNothing) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root for a small file system";
   const std::string disk = folder + "/disk";

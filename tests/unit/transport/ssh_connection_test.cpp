@@ -127,6 +127,10 @@ TEST_F(SshConnection, ALostSessionIsAnErrorSoonAndReconnectHeals) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, ErrorKind::connect);
   EXPECT_LT(end - killed, std::chrono::seconds(30));  // far below the deadline
+  // The shell's end may arrive before the session's.
+  while (connection->alive() && steady_clock::now() - end < std::chrono::seconds(30)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   EXPECT_FALSE(connection->alive());
   EXPECT_EQ(connection->run(script("true")).error().kind, ErrorKind::connect);
   ASSERT_TRUE(connection->reconnect(std::chrono::seconds(60)));
