@@ -137,10 +137,11 @@ def test_without_network_from_a_wheelhouse(lab, millwright, server, fetched, tmp
         lab.ssh(NODE, "ip route restore </tmp/route; apt-get purge -qqy python3-venv libgomp1 >/dev/null; apt-get autopurge -qqy >/dev/null")
 
 
-def ask(lab, port):
+def ask(lab, port, key=""):
     """The status of /v1/models, or why there is none."""
-    script = (f"import urllib.request as u\ntry: print(u.urlopen('http://127.0.0.1:{port}/v1/models', timeout=20).status)\n"
-              "except OSError as e: print(e)\n")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    script = (f"import urllib.request as u\nr = u.Request('http://127.0.0.1:{port}/v1/models', headers={headers})\n"
+              "try: print(u.urlopen(r, timeout=20).status)\nexcept OSError as e: print(e)\n")
     return lab.ssh(NODE, "python3 -", input=script).stdout.strip()
 
 
@@ -300,3 +301,16 @@ def test_a_limit_of_the_container_around_it_is_planned_for_as_well(lab, millwrig
         assert millwright.apply(play, timeout=300).expect(0).of("action_started") == []
     finally:
         millwright.run("rollback", "-y", run.events[0]["run"], timeout=600).expect(0)
+
+
+def test_a_key_is_asked_for_and_to_be_seen_nowhere(lab, millwright, write, model, lock):
+    key = "key-for-clients-0123456789"
+    smoke = {"endpoint": "{{ steps.server.endpoint }}", "level": "quick", "api_key": key}
+    run = millwright.apply(write(step(model, lock, api_key=key, max_requests=1), {"id": "smoke", "uses": "smoke", "with": smoke}),
+                           timeout=900).expect(0)
+    assert run.verdicts()[-1][0] == "pass"
+    assert "401" in ask(lab, 8080) and "401" in ask(lab, 8080, "another") and ask(lab, 8080, key) == "200"
+    seen = lab.ssh(NODE, "cat /proc/[0-9]*/cmdline /etc/systemd/system/millwright-llm.service | tr '\\0' ' '; "
+                         "journalctl -q -o cat -u millwright-llm; find /var/lib/millwright/servers -perm -o=r -type f -exec cat {} +").stdout
+    assert "--api-key-file" in seen and key not in seen and key not in run.out
+    millwright.run("rollback", "-y", run.events[0]["run"], timeout=300).expect(0)
