@@ -52,6 +52,7 @@ TEST(ReadLog, of_real_failures) {
                           Case{"sglang-0.5.9-unknown-flag.log", "flag_unknown", "flag_unknown"},
                           Case{"sglang-0.5.9-cpu-no-libnuma.log", "before_weights", "missing_library"},
                           Case{"sglang-0.5.9-cpu-no-compiler.log", "warm_up", "missing_compiler"},
+                          Case{"vllm-0.32.0-cpu-share-too-small.log", "pool_sizing", "memory_pool_too_small"},
                           Case{"llama.cpp-0.7.0-unknown-flag.log", "flag_unknown", "flag_unknown"},
                           Case{"llama.cpp-0.7.0-bad-value.log", "before_weights", "flag_invalid"},
                           Case{"llama.cpp-0.7.0-missing-library.log", "before_weights", "missing_library"},
