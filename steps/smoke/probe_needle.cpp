@@ -78,6 +78,8 @@ class NeedleProbe final : public Probe {
   Finding ask_round(SmokeSession& session, std::int64_t tokens, double& tokens_per_word, ProbeReport& report,
                     std::vector<Round>& rounds) const {
     Round round{tokens};
+    Finding garbled;
+    int times_garbled = 0;
     for (const double depth : kDepths) {
       if (session.stopped()) break;
       const auto words = static_cast<std::size_t>(static_cast<double>(tokens) / tokens_per_word);
@@ -104,13 +106,19 @@ class NeedleProbe final : public Probe {
       exchange.right = !finding && holds_answer(outcome.reply.content.text, {code});
       ++round.asked;
       if (exchange.right) ++round.found;
-      if (finding) {
-        finding.what = fmt::format("at {} tokens: {}", tokens, finding.what);
+      if (!finding) continue;
+      finding.what = fmt::format("at {} tokens: {}", tokens, finding.what);
+      if (outcome.trouble) {
         rounds.push_back(round);
         return finding;
       }
+      garbled = finding;
+      ++times_garbled;
     }
     if (round.asked > 0) rounds.push_back(round);
+    // What garbles long prompts garbles them wherever the word is; a weak model loses its way in one of three.
+    if (times_garbled * 2 > round.asked) return garbled;
+    if (garbled) report.notes.push_back(fmt::format("{} of {} {}", times_garbled, round.asked, garbled.what));
     return {};
   }
 
