@@ -11,6 +11,7 @@ import subprocess
 import pytest
 import yaml
 from conftest import ROOT, wait_until
+from own_index import own_index
 
 NODE = "engines1"
 UV = yaml.safe_load((ROOT / "playbooks/knowledge/engines.yml").read_text())["engines"]["sglang"]["methods"]["uv"]["uv"]
@@ -122,12 +123,33 @@ def test_killed_in_the_middle_and_applied_again(lab, millwright, server):
     assert traces(lab) == before
 
 
-def test_without_network_from_a_wheelhouse(lab, millwright, server, fetched, tmp_path):
-    house = tmp_path / "wheels"
-    house.mkdir()
+@pytest.fixture(scope="module")
+def house(fetched, tmp_path_factory):
+    """A folder with the engine's wheel and uv's."""
+    house = tmp_path_factory.mktemp("wheels")
     shutil.copy(fetched["wheels"][VERSION]["path"], house)
     subprocess.run(["/usr/bin/python3", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", house, f"uv=={UV['version']}"],
                    check=True)
+    return house
+
+
+def test_from_an_index_of_ones_own_behind_a_proxy_with_a_private_ca(lab, millwright, server, house, tmp_path):
+    before = traces(lab)
+    gateway = lab.ssh(NODE, "ip route show default | cut -d ' ' -f 3").stdout.strip()
+    with own_index(tmp_path / "index", house.iterdir(), gateway) as (index, proxy, authority, asked):
+        distrusted = millwright.apply(server(index=index, proxy=proxy), timeout=900).expect(3)
+        assert "certificate" in distrusted.out.lower() and asked
+        assert traces(lab) == before
+        lab.ssh(NODE, "cat >/etc/own-ca.pem", input=authority.read_text())
+        asked.clear()
+        run = millwright.apply(server(index=index, proxy=proxy, ca_bundle="node:/etc/own-ca.pem"), timeout=900).expect(0)
+        assert len(asked) > 1 and {name.split(":")[0] for name in asked} == {"index.lab"}
+    millwright.run("rollback", "-y", run.events[0]["run"], timeout=300).expect(0)
+    lab.ssh(NODE, "rm /etc/own-ca.pem")
+    assert traces(lab) == before
+
+
+def test_without_network_from_a_wheelhouse(lab, millwright, server, house):
     assert hashlib.sha256(next(house.glob("uv-*")).read_bytes()).hexdigest() in UV["sha256"]
     lab.ssh(NODE, "set -e; apt-get update -qq; apt-get install -qqy python3-venv libgomp1 >/dev/null; ip route save default >/tmp/route; ip route del default")
     try:
