@@ -132,9 +132,11 @@ void Parser::take(const Fields& f) {
   if (what == "module") {
     facts_.modules[at(1)] = {at(2) != "0" && at(2) != "-", text(at(2)), text(at(3)),
                              text(at(4)).empty() ? Fields() : split(at(4), ',')};
+    // Until /proc/driver/nvidia says it.
+    if (at(1) == "nvidia" && facts_.nvidia_version.empty()) facts_.nvidia_version = text(at(3));
   }
   if (what == "ondisk") facts_.on_disk.push_back({at(1), at(2), text(at(3)), text(at(4)), text(at(5))});
-  if (what == "nvversion") facts_.nvidia_version = nvidia_version_of(at(1));
+  if (what == "nvversion" && !nvidia_version_of(at(1)).empty()) facts_.nvidia_version = nvidia_version_of(at(1));
   if (what == "nvgpu") nvidia_[at(1)] = f;
   if (what == "stuck") facts_.stuck[at(1)] = at(2);
   if (what == "host") take_host(at(1), at(2));

@@ -113,6 +113,14 @@ TEST(GpuFactsQuestion, NamesWhoHoldsADevice) {
   EXPECT_EQ(text(904), "process 904 (cuda): /dev/nvidia1");
 }
 
+TEST(GpuFactsQuestion, AModuleThatIsLoadedHasAVersionBeforeItsProcFileIsThere) {
+  const HostTree tree;
+  tree.add_a6000("0000:01:00", 17, "vfio-pci", "vfio-pci");
+  tree.write("/sys/module/nvidia/refcnt", "0\n");
+  tree.write("/sys/module/nvidia/version", "580.105.08\n");
+  EXPECT_EQ(tree.facts().nvidia_version, "580.105.08");
+}
+
 TEST(GpuFactsQuestion, L17TellsModulesDriverMinorAndUuid) {
   const HostTree tree;
   tree.add_a6000("0000:01:00", 17, "nvidia", "snd_hda_intel");
