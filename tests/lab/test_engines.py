@@ -252,6 +252,7 @@ def test_what_the_kernel_ended_at_the_units_limit_is_planned_anew_and_fits_at_on
     assert traces(lab) == before
 
 
+@pytest.mark.slow
 def test_a_limit_that_nothing_fits_into_is_said_with_one_that_would_do(lab, millwright, write, model, lock):
     before = traces(lab)
     failed = failure(millwright.apply(write(step(model, lock, memory_max="96MiB")), timeout=600).expect(3))
@@ -260,6 +261,7 @@ def test_a_limit_that_nothing_fits_into_is_said_with_one_that_would_do(lab, mill
     assert traces(lab) == before
 
 
+@pytest.mark.slow
 def test_the_gpu_s_memory_is_waited_for_after_a_stop(lab, millwright, two, write, model, lock):
     """A stand-in for nvidia-smi, which names the server's process twice more after it has ended."""
     pid = lab.ssh(NODE, "systemctl show -P MainPID millwright-two").stdout.strip()
@@ -285,6 +287,7 @@ echo '1, 500'
         lab.ssh(NODE, "rm -f /usr/local/bin/nvidia-smi /run/nvidia-asked")
 
 
+@pytest.mark.slow
 def test_one_that_dies_again_and_again_is_not_hidden_by_its_restarts(lab, millwright, two):
     unit = "millwright-two"
     for restarts in (1, 2):
@@ -305,6 +308,7 @@ def test_one_that_dies_again_and_again_is_not_hidden_by_its_restarts(lab, millwr
     assert ask(lab, 8082) == "200"
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_container_around_it_is_planned_for_as_well(lab, millwright, write, fetched):
     engine, file = fetched["engine"], fetched["models"]["good"]
     play = write(
