@@ -50,7 +50,7 @@ void add_passing(std::vector<SmokeCase>& cases) {
 
 void add_long(std::vector<SmokeCase>& cases) {
   cases.push_back(
-      {"C086 garbage past a number of tokens",
+      {"C082 garbage past a number of tokens",
        engine_surface("vllm", healthy_but([](const ReplayRequest& r) { return is_long(r, 30000); }, always(kRun))),
        "fail", "long_context_corruption", "needle", "standard"});
   cases.push_back({"fluent and wrong past a number of tokens",
@@ -70,7 +70,7 @@ void add_repeats(std::vector<SmokeCase>& cases) {
       return is_long(request, 1500) && ++(*seen)[request.ask()] > 1 ? then(request) : healthy_answer(request);
     };
   };
-  cases.push_back({"C096 garbage out of the prefix cache", engine_surface("vllm", repeated(always(kRun))), "fail",
+  cases.push_back({"C090 garbage out of the prefix cache", engine_surface("vllm", repeated(always(kRun))), "fail",
                    "prefix_cache_corruption", "repeat", "standard"});
   cases.push_back({"another answer out of the prefix cache", engine_surface("vllm", repeated(always("It is Berlin."))),
                    "fail", "prefix_cache_corruption", "repeat", "standard"});
@@ -97,7 +97,7 @@ void add_parallel(std::vector<SmokeCase>& cases) {
   const auto fails = [&](const char* name, ReplayModel model, const char* symptom, const char* probe) {
     cases.push_back({name, engine_surface("vllm", std::move(model)), "fail", symptom, probe, "standard"});
   };
-  fails("C103 garbage in parallel", healthy_but(in_parallel, always(kRun)), "concurrency_corruption", "parallel");
+  fails("garbage in parallel", healthy_but(in_parallel, always(kRun)), "concurrency_corruption", "parallel");
   const auto last = std::make_shared<ReplayAnswer>();
   fails(
       "one gets the answer of another",
@@ -123,7 +123,7 @@ void add_parallel(std::vector<SmokeCase>& cases) {
         "concurrency_corruption", "parallel");
   const auto poisoned = std::make_shared<bool>(false);
   fails(
-      "C091 good, then bad for all after the load",
+      "C042 good, then bad for all after the load",
       [=](const ReplayRequest& request) {
         if (in_parallel(request)) *poisoned = true;
         return *poisoned && !in_parallel(request) && !request.json.contains("response_format")
@@ -139,7 +139,7 @@ void add_tools(std::vector<SmokeCase>& cases) {
     cases.push_back({name, engine_surface(engine, healthy_but(with_tools, std::move(then))), verdict, symptom, "tools",
                      "standard"});
   };
-  tools("C109 the call as text", "vllm",
+  tools("C113 the call as text", "vllm",
         always("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>"), "fail",
         "tool_call_unparsed");
   tools("C111 the call as thinking", "sglang",
@@ -154,7 +154,7 @@ void add_tools(std::vector<SmokeCase>& cases) {
       "a tool that was not offered", "vllm", [](const ReplayRequest&) { return tool_answer("get_time", "{}"); },
       "degraded", "tool_call_shape");
   tools(
-      "C113 no call as a stream", "vllm",
+      "C118 no call as a stream", "vllm",
       [](const ReplayRequest& request) {
         return request.flag("stream") ? always("<tool_call>{}</tool_call>")(request) : healthy_answer(request);
       },
