@@ -16,9 +16,29 @@ namespace {
 // One line that says all that an undo has to compare. Links have no mode or owner worth keeping; a target of several
 // lines, which no line can hold, is none of ours. All that stat says is asked at once and left in mw_stat, since
 // starting a program takes longer than most of them run; openssl takes a quarter of sha256sum's time, which pays for
-// large files. What was seen of many paths at once (path_look) is in mw_paths.
+// large files. What was seen of many paths at once (path_look) is in mw_paths; it is read line by line, since shells
+// take quadratic time to cut a long text by a pattern.
 constexpr std::string_view kStateFunction = R"sh(mw_hash() {
   if [ "$1" -gt 4194304 ] && command -v openssl >/dev/null 2>&1; then openssl dgst -sha256 -r; else sha256sum; fi
+}
+mw_seen() {
+  mw_stat='' mw_sum='' mw_next=''
+  [ -n "${mw_paths-}" ] || return 0
+  mw_want=$1 mw_ifs=$IFS
+  IFS="
+"
+  set -f
+  set -- $mw_paths
+  set +f
+  IFS=$mw_ifs
+  for mw_line do
+    [ -z "$mw_next" ] || mw_stat=$mw_line
+    mw_next=
+    case $mw_line in
+      "$mw_want") mw_next=yes ;;
+      *"  $mw_want") mw_sum=${mw_line%% *} ;;
+    esac
+  done
 }
 mw_state() {
   if [ -L "$1" ]; then
@@ -30,34 +50,17 @@ mw_state() {
       *) printf 'link %s\n' "$mw_target" ;;
     esac
   elif [ -d "$1" ] || [ -f "$1" ]; then
-    case ${mw_paths-} in
-      *"
-$1
-"*)
-        mw_stat=${mw_paths#*"
-$1
-"}
-        mw_stat=${mw_stat%%"
-"*}
-        ;;
-      *) mw_stat=$(stat -c '%a %u %g / %h %s %U %G' "$1") || return 1 ;;
-    esac
+    mw_seen "$1"
+    [ -n "$mw_stat" ] || mw_stat=$(stat -c '%a %u %g / %h %s %U %G' "$1") || return 1
     if [ -d "$1" ]; then
       printf 'directory %s\n' "${mw_stat%% /*}"
       return 0
     fi
-    mw_sum=${mw_stat##*/ }
-    mw_sum=${mw_sum#* }
-    case ${mw_paths-} in
-      *"  $1
-"*)
-        mw_sum=${mw_paths%%"  $1
-"*}
-        mw_sum=${mw_sum##*"
-"}
-        ;;
-      *) mw_sum=$(mw_hash "${mw_sum%% *}" <"$1") || return 1 ;;
-    esac
+    if [ -z "$mw_sum" ]; then
+      mw_sum=${mw_stat##*/ }
+      mw_sum=${mw_sum#* }
+      mw_sum=$(mw_hash "${mw_sum%% *}" <"$1") || return 1
+    fi
     printf 'file %s %s\n' "${mw_stat%% /*}" "${mw_sum%% *}"
   elif [ -e "$1" ]; then
     mw_kind=$(stat -c '%F' "$1") || return 1
