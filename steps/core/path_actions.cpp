@@ -70,28 +70,6 @@ mw_state() {
 }
 )sh";
 
-// Of each path its name and what stat says, then the hashes of the files that are not large: three programs however
-// many they are. The last newline would be lost.
-constexpr std::string_view kLookScript = R"sh(mw_left=$#
-while [ "$mw_left" -gt 0 ]; do
-  if [ ! -L "$1" ] && { [ -f "$1" ] || [ -d "$1" ]; }; then set -- "$@" "$1"; fi
-  shift
-  mw_left=$((mw_left - 1))
-done
-[ "$#" -gt 0 ] || exit 0
-echo
-stat -c '%n
-%a %u %g / %h %s %U %G' "$@"
-mw_left=$#
-while [ "$mw_left" -gt 0 ]; do
-  [ ! -f "$1" ] || set -- "$@" "$1"
-  shift
-  mw_left=$((mw_left - 1))
-done
-[ "$#" -eq 0 ] || find "$@" -type f -size -8193 -exec sha256sum {} +
-echo .
-)sh";
-
 std::string header(std::string_view path) {
   return fmt::format("set -eu\numask 077\np={}\n{}", shell_quote(path), kStateFunction);
 }
@@ -274,12 +252,6 @@ fi
         shell_quote(content->unless_sha256), content->max_bytes, content->also_private ? "*" : "*[4567]");
   }
   return out;
-}
-
-std::optional<SharedLook> path_look(std::string_view path) {
-  // Names that the lines of the answer could not hold, or that could be taken for another's.
-  if (path.find_first_of("\n\\") != std::string_view::npos || path.find("  ") != std::string_view::npos) return {};
-  return SharedLook{"mw_paths", std::string(kLookScript), std::string(path)};
 }
 
 Result<PathState> parse_path_state(const Answer& answer, std::string_view path) {
