@@ -20,11 +20,17 @@ def lab(make_lab):
     return make_lab("pyengines", 1)
 
 
+def put_libcuda(lab, fetched_hf, into=""):
+    """Puts libcuda on the node, or into a container there, as a machine with a driver has it."""
+    archive = run("tar", "-C", fetched_hf["libcuda"], "-c", ".", text=False).stdout
+    script = "mkdir -p /srv/libcuda; tar -C /srv/libcuda -x --no-same-owner; chmod -R a+rX /srv/libcuda"
+    lab.ssh(NODE, f"lxc-attach -n {into} -- sh -c '{script}'" if into else script, input=archive, text=False)
+
+
 @pytest.fixture(scope="module")
 def files(lab, fetched_hf):
-    """Puts libcuda on the node, as a machine with a driver has it; the models' folders here."""
-    archive = run("tar", "-C", fetched_hf["libcuda"], "-c", ".", text=False).stdout
-    lab.ssh(NODE, "mkdir -p /srv/libcuda; tar -C /srv/libcuda -x --no-same-owner; chmod -R a+rX /srv/libcuda", input=archive, text=False)
+    """The models' folders here; libcuda is on the node."""
+    put_libcuda(lab, fetched_hf)
     return fetched_hf["hf"]
 
 
@@ -147,6 +153,28 @@ def inside(lab, script, input=None):
     return lab.ssh(NODE, f"lxc-attach -n llm -- {script}", input=input).stdout
 
 
+STATUS = ("import sys, urllib.error, urllib.request as u\nfor key in sys.argv[2:]:\n"
+          "  r = u.Request('http://127.0.0.1:' + sys.argv[1] + '/v1/models', headers={'Authorization': 'Bearer ' + key})\n"
+          "  try: print(u.urlopen(r, timeout=60).status)\n  except urllib.error.HTTPError as e: print(e.code)\n")
+
+
+def test_serve_model_with_sglang(lab, millwright, files, fetched_hf, write):
+    """By inputs alone; only the library of a driver, which no machine without a GPU has, is put into the container."""
+    before = lab.ssh(NODE, "ls /var/lib/lxc 2>/dev/null; true").stdout
+    box = millwright.apply(write({"uses": "container", "with": {"name": "llm"}}, name="box"), timeout=1800).expect(0)
+    put_libcuda(lab, fetched_hf, into="llm")
+    inputs = {"engine": "sglang", "version": "0.5.11", "device": "cpu", "model": files["good"], "served_name": "tiny", "context": 2048,
+              "api_key": KEY, "env": {"LD_LIBRARY_PATH": "/srv/libcuda"}, "extra_flags": ["--mem-fraction-static", "0.1"]}
+    words = (ROOT / "playbooks/serve-model.yml", "-e", json.dumps(inputs))
+    run = millwright.apply(*words, timeout=3600).expect(0)
+    assert run.verdicts()[-1][0] == "pass"
+    assert inside(lab, f"python3 - 30000 another {KEY}", STATUS).split() == ["401", "200"]
+    assert millwright.apply(*words, timeout=900).expect(0).of("action_started") == []
+    for undone in (run, box):
+        millwright.run("rollback", "-y", undone.events[0]["run"], timeout=900).expect(0)
+    assert lab.ssh(NODE, "ls /var/lib/lxc 2>/dev/null; true").stdout == before
+
+
 def test_serve_model_by_its_inputs_alone_and_planned_anew_from_its_log(lab, millwright, files):
     """A share of the host's memory in which vLLM itself has no room: its own message says how much it takes."""
     before = lab.ssh(NODE, "ls /var/lib/lxc 2>/dev/null; true").stdout
@@ -160,10 +188,7 @@ def test_serve_model_by_its_inputs_alone_and_planned_anew_from_its_log(lab, mill
     command = json.loads(inside(lab, "cat /var/lib/millwright/servers/llm/current/release.json"))["command"]
     share = float(command[command.index("--gpu-memory-utilization") + 1])
     assert 0.02 < share < 0.5, command
-    ask_it = ("import sys, urllib.error, urllib.request as u\nfor key in sys.argv[1:]:\n"
-              "  r = u.Request('http://127.0.0.1:8000/v1/models', headers={'Authorization': 'Bearer ' + key})\n"
-              "  try: print(u.urlopen(r, timeout=60).status)\n  except urllib.error.HTTPError as e: print(e.code)\n")
-    assert inside(lab, f"python3 - another {KEY}", ask_it).split() == ["401", "200"]
+    assert inside(lab, f"python3 - 8000 another {KEY}", STATUS).split() == ["401", "200"]
     assert millwright.apply(*words, timeout=900).expect(0).of("action_started") == []
     millwright.run("rollback", "-y", run.events[0]["run"], timeout=900).expect(0)
     assert lab.ssh(NODE, "ls /var/lib/lxc 2>/dev/null; true").stdout == before
