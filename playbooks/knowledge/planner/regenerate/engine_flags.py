@@ -46,7 +46,8 @@ LLAMA_CPP = {
         "parallel": (["-np"], ">=0"), "n-gpu-layers": (["-ngl", "gpu-layers"], ">=0"), "cache-type-k": (["-ctk"], ">=0"),
         "cache-type-v": (["-ctv"], ">=0"), "flash-attn": (["-fa"], ">=0"), "split-mode": (["-sm"], ">=0"),
         "tensor-split": (["-ts"], ">=0"), "main-gpu": (["-mg"], ">=0"), "n-cpu-moe": (["-ncmoe"], ">=0"), "cpu-moe": (["-cmoe"], ">=0"),
-        "override-tensor": (["-ot"], ">=0"), "mmproj": (["-mm"], ">=0"), "no-mmap": ([], ">=0"), "mlock": ([], ">=0"),
+        "override-tensor": (["-ot"], ">=0"), "mmproj": (["-mm"], ">=0"), "no-mmap": ([], "<0.7.0"), "mlock": ([], "<0.7.0"),
+        "load-mode": (["-lm"], ">=0.7.0"),
         "kv-unified": (["-kvu"], ">=0"), "swa-full": ([], ">=0"), "cache-ram": (["-cram"], ">=0"), "ctx-checkpoints": (["-ctxcp"], ">=0"),
         "fit": ([], ">=0"), "fit-target": (["-fitt"], ">=0"), "fit-ctx": (["-fitc"], ">=0"), "model-draft": (["-md"], ">=0"),
         "spec-type": ([], ">=0.7.0"), "spec-draft-n-max": ([], ">=0.7.0"), "spec-draft-n-min": ([], ">=0.7.0"),
@@ -271,7 +272,11 @@ def main():
     folder = given.wheels
     shown = subprocess.run([given.llama_server, "--help"], capture_output=True, text=True, check=True)
     llama_cpp = dict(LLAMA_CPP["flags"])
-    for name, also in of_help(shown.stdout + shown.stderr):
+    helped = list(of_help(shown.stdout + shown.stderr))
+    there = {word for name, also in helped for word in [name, *also]}
+    if gone := [name for name, (_, span) in llama_cpp.items() if not span.startswith("<") and name not in there]:
+        sys.exit(f"{given.llama_server} --help has no {', '.join(gone)}: say in LLAMA_CPP until which version they were there")
+    for name, also in helped:
         first = next((n for n in [name, *also] if n in llama_cpp), name)
         llama_cpp[first] = ({name, *also} - {first}, llama_cpp.get(first, ((), ">=0"))[1])
     values = {name: list_ for name, list_ in choices_of_help(shown.stdout + shown.stderr) if name in CHOICES["llama.cpp"]}
