@@ -56,7 +56,6 @@ field() { sed -n "s/^$2 //p" "$MW_SAVE/$1"; }
 specs=
 )sh";
 
-// Nothing may go that the undo was not meant for: a package that came later and needs one of ours stops it.
 constexpr std::string_view kUndoTail = R"sh([ -n "$specs" ] || exit 0
 # shellcheck disable=SC2086
 mw_apt -s --allow-downgrades install $specs >"$MW_SAVE/undo-simulated" 2>"$MW_SAVE/undo-errors" || {
@@ -81,6 +80,7 @@ constexpr std::string_view kUndoInstall = R"sh(while read -r name version; do
 done <"$MW_SAVE/planned"
 )sh";
 
+// Nothing may go that the undo was not meant for: a package that came later and needs one of ours stops it.
 constexpr std::string_view kUndoInstallCheck = R"sh(for name in $(REMOVES <"$MW_SAVE/undo-simulated"); do
   case " $specs " in
     *" $name- "*) ;;
@@ -111,6 +111,13 @@ constexpr std::string_view kRestoreConffiles = R"sh(if [ -s "$MW_SAVE/conffiles.
   tar -xpf "$MW_SAVE/conffiles.tar" -C / --skip-old-files
 fi
 )sh";
+
+// An undo once: what `specs` makes of packages that are not as before, and what puts them back.
+std::string undo_script(std::string_view specs, const std::string& back) {
+  std::string out = "set -eu\n";
+  out.append(kUndoGuard).append(finish_dpkg_script()).append(to_file_function()).append(kFunctions).append(kUndoHead);
+  return out.append(specs).append(kUndoTail).append(back).append(": >\"$MW_SAVE/undone\"\n");
+}
 
 }  // namespace
 
@@ -215,19 +222,9 @@ Action install_action(const std::vector<std::string>& specs, std::string title) 
   action.title = std::move(title);
   action.script = std::string(to_file_function()).append(kFunctions) + "mw_to_file mw_apt " + command + "\n";
   action.save = save_script(command, kInstalls);
-  action.undo = "set -eu\n";
-  action.undo.append(kUndoGuard)
-      .append(finish_dpkg_script())
-      .append(to_file_function())
-      .append(kFunctions)
-      .append(kUndoHead)
-      .append(kUndoInstall)
-      .append(kUndoTail);
-  action.undo += replace_all(std::string(kUndoInstallCheck), "REMOVES", kRemoves);
-  action.undo +=
-      "# shellcheck disable=SC2086\n"
-      "mw_to_file mw_apt --allow-downgrades --purge install $specs\n"
-      ": >\"$MW_SAVE/undone\"\n";
+  action.undo = undo_script(kUndoInstall, replace_all(std::string(kUndoInstallCheck), "REMOVES", kRemoves) +
+                                              "# shellcheck disable=SC2086\n"
+                                              "mw_to_file mw_apt --allow-downgrades --purge install $specs\n");
   action.undo_title = "remove what came with it, and put older versions back";
   action.deadline = std::chrono::minutes(60);
   return action;
@@ -241,22 +238,12 @@ Action remove_action(const std::vector<std::string>& names, std::string title, C
   action.script = std::string(to_file_function()).append(kFunctions) + "mw_to_file mw_apt " + command + "\n";
   action.save = save_script(command, kRemoves);
   if (purge) action.save += kSaveConffiles;
-  action.undo = "set -eu\n";
-  action.undo.append(kUndoGuard)
-      .append(finish_dpkg_script())
-      .append(to_file_function())
-      .append(kFunctions)
-      .append(kUndoHead)
-      .append(kUndoRemove)
-      .append(kUndoTail);
-  if (purge) action.undo += kRestoreConffiles;
-  action.undo += R"sh(# shellcheck disable=SC2086
+  action.undo = undo_script(kUndoRemove, std::string(purge ? kRestoreConffiles : "") + R"sh(# shellcheck disable=SC2086
 mw_to_file mw_apt --allow-downgrades install $specs
 while read -r name; do
   grep -qxF -e "$name" "$MW_SAVE/manual" || apt-mark auto -- "$name" >/dev/null
 done <"$MW_SAVE/planned"
-: >"$MW_SAVE/undone"
-)sh";
+)sh");
   action.undo_title = "install " + join(names, " ") + " again";
   action.deadline = std::chrono::minutes(60);
   return action;

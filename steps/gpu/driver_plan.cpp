@@ -41,30 +41,19 @@ Action build_action(const std::vector<std::string>& kernels, const std::string& 
   return action;
 }
 
-// All of the family: holding some of it lets the rest move away from it.
-Action hold_action(const std::vector<std::string>& packages) {
+// All of the family: holding some of it lets the rest move away from it. With "unhold" those are let go for the time of
+// the change. Undo gives each the mark that it had.
+Action mark_action(const std::string& mark, const std::vector<std::string>& packages) {
+  const bool hold = mark == "hold";
   const std::string names = shell_join(packages);
   Action action;
-  action.title = "hold " + join(packages, ", ");
+  action.title = hold ? "hold " + join(packages, ", ") : "let " + join(packages, ", ") + " change";
   action.save = "apt-mark showhold >\"$MW_SAVE/held\"\n";
-  action.script = "apt-mark hold " + names + " >/dev/null\n";
+  action.script = "apt-mark " + mark + " " + names + " >/dev/null\n";
   action.undo = "[ -e \"$MW_SAVE/held\" ] || exit 0\nfor p in " + names +
-                "; do grep -qxF \"$p\" \"$MW_SAVE/held\" || apt-mark unhold \"$p\" >/dev/null; done\n";
-  action.undo_title = "let them change again";
-  action.marks.guard_self = true;
-  return action;
-}
-
-// Those of them that are held, for the time of the change; hold_action holds them again.
-Action unhold_action(const std::vector<std::string>& packages) {
-  const std::string names = shell_join(packages);
-  Action action;
-  action.title = "let " + join(packages, ", ") + " change";
-  action.save = "apt-mark showhold >\"$MW_SAVE/held\"\n";
-  action.script = "apt-mark unhold " + names + " >/dev/null\n";
-  action.undo = "[ -e \"$MW_SAVE/held\" ] || exit 0\nfor p in " + names +
-                "; do ! grep -qxF \"$p\" \"$MW_SAVE/held\" || apt-mark hold \"$p\" >/dev/null; done\n";
-  action.undo_title = "hold them again";
+                "; do\n  if grep -qxF \"$p\" \"$MW_SAVE/held\"; then m=hold; else m=unhold; fi\n"
+                "  apt-mark \"$m\" \"$p\" >/dev/null\ndone\n";
+  action.undo_title = hold ? "let them change again" : "hold them again";
   action.marks.guard_self = true;
   return action;
 }
@@ -164,7 +153,7 @@ Work work_of(const GpuFacts& facts, const DriverState& state, const DriverWish& 
 void add_actions(const Work& work, const DriverWish& wish, const DriverChoice& choice, Change& change) {
   const bool reload = wish.reload && work.loaded_other && !work.needs_reboot;
   if (reload) change.actions.push_back(reload_afterwards_action());
-  if (!work.to_unhold.empty()) change.actions.push_back(unhold_action(work.to_unhold));
+  if (!work.to_unhold.empty()) change.actions.push_back(mark_action("unhold", work.to_unhold));
   if (!work.specs.empty()) {
     std::vector<std::string> words = work.missing;
     for (const auto& [package, version] : choice.changes) words.push_back(package + " " + version);
@@ -172,7 +161,7 @@ void add_actions(const Work& work, const DriverWish& wish, const DriverChoice& c
   }
   if (!work.unbuilt.empty()) change.actions.push_back(build_action(work.unbuilt, choice.version));
   if (reload) change.actions.push_back(reload_action(choice.version));
-  if (!work.to_hold.empty()) change.actions.push_back(hold_action(work.to_hold));
+  if (!work.to_hold.empty()) change.actions.push_back(mark_action("hold", work.to_hold));
 }
 
 std::string diff_of(const Work& work, const DriverState& state, const DriverChoice& choice) {
@@ -240,7 +229,7 @@ Result<Change> plan_driver_removal(const GpuFacts& facts, const DriverState& sta
     return refuse(fmt::format("{} is run by nvidia", address),
                   "give the GPUs to another driver first: gpu.bind with driver: none or vfio-pci");
   }
-  if (!held.empty()) change.actions.push_back(unhold_action(held));
+  if (!held.empty()) change.actions.push_back(mark_action("unhold", held));
   change.actions.push_back(apt::remove_action(names, "remove " + join(names, ", "), apt::Conffiles::remove));
   for (const std::string& name : names) change.diff += "- " + name + " " + state.family.at(name) + "\n";
   return change;
