@@ -213,6 +213,20 @@ Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>&
   return out;
 }
 
+std::optional<planner::FlagChoice> MemoryPlanner::bounded_prompt_cache(const std::vector<std::string>& words,
+                                                                       const std::vector<std::string>& given,
+                                                                       const HostLimit& limit,
+                                                                       const KnownFlags* launcher) const {
+  if (facts_.engine() != "llama.cpp") return std::nullopt;
+  planner::GivenFlags flags;
+  const planner::Query query = query_of(words, flags);
+  auto flag = planner::bounded_prompt_cache(query, table_, static_cast<double>(limit.bytes) / planner::kGiB);
+  if (!flag || !value_in(given, flag->name, table_).empty()) return std::nullopt;
+  std::string hint;
+  if (launcher != nullptr && !launcher->complaint("--" + flag->name, hint).empty()) return std::nullopt;
+  return flag;
+}
+
 Result<MemoryDecision> MemoryPlanner::after(const std::vector<std::string>& words, const std::string& log) {
   auto reading = planner::read_log(knowledge_, log, facts_.engine());
   if (!reading) return fail(reading.error());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,12 @@ class MemoryPlanner {
   // flags there are, or nullptr. Errors as those of after(); unsupported arithmetic of the engine: refused.
   Result<MemoryDecision> after_kill(const std::vector<std::string>& words, const HostLimit& limit,
                                     const KnownFlags* launcher) const;
+
+  // The flag that keeps what a server with `words` keeps of prompts within the limit; nothing when that cannot outgrow
+  // it, when the user has said it in `given`, or engine or launcher has no such flag.
+  std::optional<planner::FlagChoice> bounded_prompt_cache(const std::vector<std::string>& words,
+                                                          const std::vector<std::string>& given, const HostLimit& limit,
+                                                          const KnownFlags* launcher) const;
 
   // Whether another try may help: a start that failed so had its memory shared out wrongly by flags.
   static bool flags_share_it_out(const std::string& symptom_class);

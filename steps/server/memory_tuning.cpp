@@ -13,10 +13,14 @@ namespace {
 
 constexpr const char* kLearned = "/var/lib/millwright/learned";
 
-// The least limit of a control group around the system (a container's), less what other processes hold there; nothing
-// when there is none. Files of version 2, then of version 1, whose "no limit" is a number beyond all memory. Source:
-// the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
-constexpr const char* kOuterLimit = R"sh(all=$(awk '$1 == "MemTotal:" { print $2 * 1024 }' /proc/meminfo)
+// "gpu" when there is one that an engine could use; then the least limit of a control group around the system (a
+// container's), less what other processes hold there; nothing when there is none. Files of version 2, then of version
+// 1, whose "no limit" is a number beyond all memory. Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and
+// cgroup-v1/memory.rst.
+constexpr const char* kOuterLimit = R"sh(for d in /dev/nvidiactl /dev/kfd /dev/dri/renderD*; do
+  if [ -e "$d" ]; then echo gpu; break; fi
+done
+all=$(awk '$1 == "MemTotal:" { print $2 * 1024 }' /proc/meminfo)
 for d in /sys/fs/cgroup /sys/fs/cgroup/system.slice /sys/fs/cgroup/memory /sys/fs/cgroup/memory/system.slice; do
   limit=$(cat "$d/memory.max" 2>/dev/null || cat "$d/memory.limit_in_bytes" 2>/dev/null) || continue
   held=$(sed -n -e 's/^anon //p' -e 's/^total_rss //p' "$d/memory.stat" 2>/dev/null | head -n 1)
@@ -44,6 +48,11 @@ std::vector<planner::FlagChoice> from_json(const Value& flags) {
   return out;
 }
 
+// A version or a model that the planner has no data of is started as it is; what else goes wrong is an error.
+bool planner_knows_nothing(const Error& error) {
+  return error.kind == ErrorKind::usage || error.kind == ErrorKind::invalid || error.kind == ErrorKind::refused;
+}
+
 }  // namespace
 
 std::vector<std::string> MemoryTuning::words() const { return command_words(spec_, profile_); }
@@ -65,11 +74,9 @@ void MemoryTuning::apply(const MemoryDecision& decision) {
     const auto same = std::find_if(flags_.begin(), flags_.end(), [&](const planner::FlagChoice& flag) {
       return table->find(flag.name).name == table->find(change.name).name;
     });
-    if (same == flags_.end()) {
-      flags_.push_back(change);
-    } else {
-      *same = change;
-    }
+    // In the order of the command line, so that a second run builds the same one.
+    if (same != flags_.end()) flags_.erase(same);
+    flags_.push_back(change);
   }
 }
 
@@ -116,15 +123,15 @@ Result<bool> MemoryTuning::recall() {
 }
 
 Result<void> MemoryTuning::plan() {
-  if (profile_.fits_memory_itself && !spec_.memory_max) return {};  // nothing can have been learned
-  auto recalled = recall();
-  if (!recalled) return fail(recalled.error());
-  if (*recalled || profile_.fits_memory_itself) return {};
+  // An engine that fits itself can have learned nothing without a limit.
+  if (!profile_.fits_memory_itself || spec_.memory_max) {
+    auto recalled = recall();
+    if (!recalled) return fail(recalled.error());
+    if (*recalled) return {};
+  }
+  if (profile_.fits_memory_itself) return bound_prompts();
   if (auto made = need_planner(); !made) {
-    // A version or a model that the planner has no data of is started as it is.
-    if (made.error().kind != ErrorKind::usage && made.error().kind != ErrorKind::invalid &&
-        made.error().kind != ErrorKind::refused)
-      return fail(made.error());
+    if (!planner_knows_nothing(made.error())) return fail(made.error());
     context_.progress("memory is not planned: " + made.error().message);
     return {};
   }
@@ -145,17 +152,51 @@ Result<void> MemoryTuning::need_planner() {
   return {};
 }
 
-Result<std::optional<HostLimit>> MemoryTuning::limit_of(const MemoryKill& kill) {
-  if (kill.cause == MemoryKill::Cause::host) return std::optional<HostLimit>();
-  if (kill.cause == MemoryKill::Cause::own_limit && spec_.memory_max)
-    return std::optional(HostLimit{*spec_.memory_max, "memory_max"});
+Result<MemoryTuning::HostLook> MemoryTuning::look_at_host() {
   NodeCommand command;
   command.script = kOuterLimit;
   auto answer = context_.node().run(command);
   if (!answer) return fail(answer.error());
-  const double room = std::atof(answer->out.c_str());
-  if (room <= 0) return std::optional<HostLimit>();
-  return std::optional(HostLimit{static_cast<std::uint64_t>(room), "the container's memory"});
+  HostLook out;
+  for (const std::string& line : split_lines(answer->out)) {
+    if (line == "gpu") out.gpu = true;
+    if (const double room = std::atof(line.c_str()); room > 0)
+      out.around = HostLimit{static_cast<std::uint64_t>(room), "the container's memory"};
+  }
+  return out;
+}
+
+Result<std::optional<HostLimit>> MemoryTuning::limit_of(const MemoryKill& kill) {
+  if (kill.cause == MemoryKill::Cause::host) return std::optional<HostLimit>();
+  if (kill.cause == MemoryKill::Cause::own_limit && spec_.memory_max)
+    return std::optional(HostLimit{*spec_.memory_max, "memory_max"});
+  auto host = look_at_host();
+  if (!host) return fail(host.error());
+  return host->around;
+}
+
+Result<void> MemoryTuning::bound_prompts() {
+  auto host = look_at_host();
+  if (!host) return fail(host.error());
+  std::optional<HostLimit> limit = host->around;
+  if (spec_.memory_max && (!limit || *spec_.memory_max < limit->bytes))
+    limit = HostLimit{*spec_.memory_max, "memory_max"};
+  // With weights on a GPU it is not known what the host has to hold.
+  if (!limit || (host->gpu && spec_.device != "cpu")) return {};
+  if (auto made = need_planner(); !made) {
+    // As for the others: a version or a model that the planner has no data of is started as it is.
+    return planner_knows_nothing(made.error()) ? Result<void>() : fail(made.error());
+  }
+  bound_prompts(*limit);
+  return {};
+}
+
+void MemoryTuning::bound_prompts(const HostLimit& limit) {
+  const auto launcher = launcher_.empty() ? nullptr : launcher_flags(profile_, spec_.version, launcher_);
+  const auto flag = planner_->bounded_prompt_cache(words(), user_words_, limit, launcher.get());
+  if (!flag) return;
+  apply({{*flag}, "", {}});
+  context_.progress("memory: --" + flag->name + " " + flag->value + " (" + flag->reason + ")");
 }
 
 Result<bool> MemoryTuning::again(const Error& failure, const std::string& log, const MemoryKill& kill) {
@@ -182,6 +223,7 @@ Result<bool> MemoryTuning::again(const Error& failure, const std::string& log, c
     return fail(std::move(error));
   }
   apply(*decision);
+  if (limit) bound_prompts(*limit);
   learned_ = true;
   attempts_.push_back(decision->sentence);
   const std::string number = std::to_string(attempts_.size());

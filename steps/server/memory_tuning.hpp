@@ -42,6 +42,14 @@ class MemoryTuning {
   // What this node has learned of this model, as far as it still holds. False: nothing.
   Result<bool> recall();
   Result<void> need_planner();
+  struct HostLook {
+    bool gpu = false;                 // one that an engine could use
+    std::optional<HostLimit> around;  // a limit of the kernel's around the node's whole system
+  };
+  Result<HostLook> look_at_host();
+  // An engine that fits itself knows of no limit of the kernel's: what it keeps of prompts would grow into one.
+  Result<void> bound_prompts();
+  void bound_prompts(const HostLimit& limit);
   // The limit at which the kernel ended it, if there is one: the unit's, or one around the node's whole system.
   Result<std::optional<HostLimit>> limit_of(const MemoryKill& kill);
   void apply(const MemoryDecision& decision);

@@ -57,7 +57,8 @@ std::vector<InputSpec> inputs(const Knowledge& knowledge) {
        .one_of = {"auto", "given"},
        .doc =
            "auto: memory flags are planned from the model and the GPUs, and anew from the log of a start that failed "
-           "for want of memory; llama.cpp fits itself to GPUs and is planned anew when memory_max ended it. given: "
+           "for want of memory; llama.cpp fits itself to GPUs, keeps no more of prompts than memory_max or a "
+           "container's limit has room for, and is planned anew when the kernel ended it. given: "
            "only what the other inputs say."},
       {.name = "extra_flags",
        .type = ValueType::list,

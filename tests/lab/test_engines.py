@@ -225,8 +225,10 @@ def test_a_library_that_is_missing_is_named(lab, millwright, server):
     assert traces(lab) == before
 
 
-def command_of(lab):
-    return " ".join(json.loads(lab.ssh(NODE, "cat /var/lib/millwright/servers/llm/current/release.json").stdout)["command"])
+def flag_of(lab, name):
+    """Its value in the command line of the server; None without it."""
+    words = json.loads(lab.ssh(NODE, "cat /var/lib/millwright/servers/llm/current/release.json").stdout)["command"]
+    return words[len(words) - words[::-1].index(name)] if name in words else None
 
 
 def test_what_the_kernel_ended_at_the_units_limit_is_planned_anew_and_fits_at_once(lab, millwright, write, model, lock):
@@ -239,14 +241,15 @@ def test_what_the_kernel_ended_at_the_units_limit_is_planned_anew_and_fits_at_on
     assert plans == ["server-llm-memory-1.txt"], kept
     why = next(pathlib.Path(millwright.env["MILLWRIGHT_STATE"]).rglob(plans[0] + "*")).read_text()
     assert "its own limit (memory_max)" in why and "limit of 700 MiB" in why and "next: --ctx-size 32768" in why, why
-    assert command_of(lab).endswith("--ctx-size 32768") and ask(lab, 8080) == "200"
+    assert flag_of(lab, "--ctx-size") == "32768" and ask(lab, 8080) == "200"
+    assert 0 < int(flag_of(lab, "--cache-ram")) < 200, "what is kept of prompts may not grow into the limit"
     assert millwright.apply(large).expect(0).of("action_started") == [], "what was learned is kept with the release"
     # With room for it, it is started as asked; back in the old limit it is known at once what fits.
     roomy = millwright.apply(write(step(model, lock, context=262144, max_requests=1, memory_max="1500MiB"), name="roomy"), timeout=600).expect(0)
-    assert "32768" not in command_of(lab)
+    assert flag_of(lab, "--ctx-size") == "262144"
     again = millwright.apply(large, timeout=600).expect(0)
     assert [event for event in again.of("evidence_kept") if "memory-" in event["data"]["name"]] == []
-    assert command_of(lab).endswith("--ctx-size 32768")
+    assert flag_of(lab, "--ctx-size") == "32768"
     for each in (again, roomy, run):
         millwright.run("rollback", "-y", each.events[0]["run"], timeout=300).expect(0)
     assert traces(lab) == before

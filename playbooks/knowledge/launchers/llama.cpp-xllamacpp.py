@@ -16,6 +16,7 @@ def parse():
     parser.add_argument("--parallel", "-np", type=int)
     parser.add_argument("--threads", "-t", type=int)
     parser.add_argument("--gpu-layers", "-ngl", type=int)
+    parser.add_argument("--cache-ram", "-cram", type=int)
     parser.add_argument("--api-key-file")
     parser.add_argument("--chat-template-file")
     parser.add_argument("--jinja", action="store_true")
@@ -43,6 +44,8 @@ def parameters(given):
         out.cpuparams.n_threads = given.threads
     if given.gpu_layers is not None:
         out.n_gpu_layers = given.gpu_layers
+    if given.cache_ram is not None and hasattr(out, "cache_ram_mib"):  # a version without it keeps no prompts
+        out.cache_ram_mib = given.cache_ram
     if given.api_key_file:
         with open(given.api_key_file, encoding="utf-8") as lines:
             out.api_keys = [line.strip() for line in lines if line.strip()]

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/planner/llama_cpp.hpp"
@@ -174,6 +175,15 @@ HostReplan replan_host(const Query& query, const FlagTable& table, double limit_
   out.verdict = fmt::format("does not fit into {:.0f} MiB: it needs {:.0f} MiB more{}", mib(limit_gib), mib(missing),
                             out.next.empty() ? ", and no flag makes that up" : ", or " + words_of(out.next));
   return out;
+}
+
+std::optional<FlagChoice> bounded_prompt_cache(const Query& query, const FlagTable& table, double limit_gib) {
+  const FlagTable::Found flag = table.find("cache-ram");
+  if (flag.name.empty()) return std::nullopt;
+  const double room = std::max(0.0, mib(limit_gib - host_need(query, Scenario::tight).total()));
+  if (room >= query.facts.number("host_prompt_cache_mib")) return std::nullopt;
+  return FlagChoice{flag.spelling, fmt::format("{:.0f}", std::floor(room)),
+                    fmt::format("MiB that a limit of {:.0f} MiB leaves for prompts that were read", mib(limit_gib))};
 }
 
 }  // namespace millwright::planner

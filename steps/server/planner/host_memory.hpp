@@ -4,6 +4,8 @@
 // Pure; safe from any thread.
 #pragma once
 
+#include <optional>
+
 #include "steps/server/planner/plan.hpp"
 
 namespace millwright::planner {
@@ -34,5 +36,10 @@ struct HostReplan {
 // After a start that was ended at `limit_gib`, which is `whose` ("memory_max"). A step never shortens requests when the
 // context was asked for.
 HostReplan replan_host(const Query& query, const FlagTable& table, double limit_gib, const std::string& whose);
+
+// llama.cpp keeps the prompts that it has read in the host's memory, 8 GiB of them unless told otherwise (--cache-ram,
+// MiB): under a limit it grows into it long after a start that went well. The flag with what is left of `limit_gib` for
+// them, whatever `query` says of it; nothing when the default fits as well, and for a version without the flag.
+std::optional<FlagChoice> bounded_prompt_cache(const Query& query, const FlagTable& table, double limit_gib);
 
 }  // namespace millwright::planner

@@ -88,6 +88,30 @@ TEST(MemoryPlanner, a_kill_at_the_unit_s_limit_is_planned_anew) {
   EXPECT_NE(none.error().hint.find("memory_max: "), std::string::npos) << none.error().hint;
 }
 
+TEST(MemoryPlanner, prompts_that_llama_cpp_keeps_stay_within_a_limit) {
+  const Words words = {"--model", "/srv/good.gguf", "--ctx-size", "2048", "--parallel", "1"};
+  const auto room = [&](std::uint64_t mib, const Words& given) -> std::string {
+    const auto flag = host_planner().bounded_prompt_cache(words, given, {mib << 20U, "memory_max"}, nullptr);
+    return flag ? flag->name + " " + flag->value : "";
+  };
+  EXPECT_EQ(room(64, words), "cache-ram 0");
+  const std::string some = room(2048, words);
+  ASSERT_EQ(some.rfind("cache-ram ", 0), 0u) << some;
+  const int mib = std::atoi(some.c_str() + 10);
+  EXPECT_GT(mib, 1024);
+  EXPECT_LT(mib, 2048 - 290) << "the weights alone have so much";
+  EXPECT_EQ(room(16384, words), "") << "the 8 GiB that it keeps by itself fit as well";
+  EXPECT_EQ(room(64, {"--cache-ram", "100"}), "") << "the user's word";
+  EXPECT_EQ(room(64, {"-cram", "100"}), "");
+  class None final : public KnownFlags {
+    std::string complaint(const std::string& word, std::string& /*hint*/) const override {
+      return word == "--cache-ram" ? "no such flag" : "";
+    }
+  };
+  const None launcher;
+  EXPECT_FALSE(host_planner().bounded_prompt_cache(words, words, {64U << 20U, "memory_max"}, &launcher));
+}
+
 TEST(MemoryPlanner, a_launcher_that_knows_fewer_flags_is_not_given_others) {
   class Few final : public KnownFlags {
     std::string complaint(const std::string& word, std::string& /*hint*/) const override {

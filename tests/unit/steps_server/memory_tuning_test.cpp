@@ -22,12 +22,16 @@ class MemoryTuningTest : public ::testing::Test {
   Words started_with(Value given) {
     given["engine"] = given.value("engine", "sglang");
     given["model"] = "/srv/model";
-    given["device"] = "cpu";
+    given["device"] = device_;
     const EngineProfile profile = engine_profile(base_, given.at("engine").get<std::string>()).value();
     FakeContext context(Inputs(check_inputs(ServerStep(base_).signature(), given).value()));
     asked_ = 0;
     context.machine.on_run = [this](const std::string& script) {
-      if (script.find("/var/lib/millwright/learned") == std::string::npos) return Answer{0, "no folder\n", ""};
+      if (script.find("/sys/fs/cgroup") != std::string::npos) return Answer{0, host_, ""};
+      if (script.find("/var/lib/millwright/learned") == std::string::npos) {
+        model_asked_ = true;
+        return Answer{0, "no folder\n", ""};
+      }
       ++asked_;
       return Answer{0, learned_.dump(2) + "\n", ""};
     };
@@ -42,6 +46,9 @@ class MemoryTuningTest : public ::testing::Test {
   Value learned_ = {{"flags", {{{"name", "mem-fraction-static"}, {"value", "0.02"}, {"reason", "more"}}}},
                     {"instead_of", {{"mem-fraction-static", "0.005"}}}};
   int asked_ = 0;
+  std::string device_ = "cpu";
+  std::string host_;  // what the node says of its limits
+  bool model_asked_ = false;
 };
 
 TEST_F(MemoryTuningTest, what_failed_once_is_not_tried_again) {
@@ -77,6 +84,24 @@ TEST_F(MemoryTuningTest, what_fitted_into_one_limit_says_nothing_of_another) {
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(started_with(none), Words{});
   EXPECT_EQ(asked_, 0) << "an engine that fits itself, without a limit: nothing can have been learned";
+}
+
+// Which limit bounds what is kept of prompts is asked of the node; what the model needs, of its header.
+TEST_F(MemoryTuningTest, a_node_s_limit_or_its_gpu_is_asked_for_before_prompts_are_bounded) {
+  const auto asked_model = [this](const std::string& host, const Value& more) {
+    host_ = host;
+    model_asked_ = false;
+    Value given = {{"engine", "llama.cpp"}};
+    given.update(more);
+    started_with(given);
+    return model_asked_;
+  };
+  EXPECT_FALSE(asked_model("", Value::object())) << "no limit: nothing to plan for";
+  EXPECT_TRUE(asked_model("734003200\n", Value::object()));
+  EXPECT_TRUE(asked_model("", {{"memory_max", "700MiB"}}));
+  EXPECT_TRUE(asked_model("gpu\n734003200\n", Value::object())) << "on the processor, whatever the node has";
+  device_ = "auto";
+  EXPECT_FALSE(asked_model("gpu\n734003200\n", Value::object())) << "weights may lie on the GPU";
 }
 
 }  // namespace
