@@ -15,6 +15,7 @@
 #include "steps/contract/step.hpp"
 #include "steps/core/register.hpp"
 #include "steps/gpu/register.hpp"
+#include "steps/log/log_signs.hpp"
 #include "steps/model/register.hpp"
 #include "steps/server/register.hpp"
 #include "steps/smoke/register.hpp"
@@ -27,12 +28,14 @@ using namespace millwright;
 Result<void> register_all(StepRegistry& registry, const Knowledge& knowledge) {
   const auto rules = load_smoke_rules(knowledge);
   if (!rules) return fail(rules.error());
+  auto signs = log_signs(knowledge, "");
+  if (!signs) return fail(signs.error());
   register_core_steps(registry);
   register_gpu_steps(registry, knowledge);
   register_container_steps(registry);
   register_model_steps(registry);
   register_server_steps(registry, knowledge);
-  register_smoke_steps(registry, *rules);
+  register_smoke_steps(registry, *rules, std::move(*signs));
   return {};
 }
 

@@ -88,6 +88,9 @@ Result<EngineProfile> engine_profile(const Knowledge& knowledge, const std::stri
   out.sources = row.at("sources");
   if (auto read = read_command(row, out); !read) return fail(read.error());
   if (auto read = read_patterns(row, out); !read) return fail(read.error());
+  auto signs = log_signs(knowledge, engine);
+  if (!signs) return fail(signs.error());
+  out.signs = std::move(*signs);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "orchestrator/base/error.hpp"
 #include "orchestrator/base/knowledge.hpp"
 #include "orchestrator/base/value.hpp"
+#include "steps/log/log_signs.hpp"
 
 namespace millwright {
 
@@ -63,6 +64,7 @@ struct EngineProfile {
   std::regex ready;
   std::vector<LogFact> facts;
   std::vector<LogFailure> failures;
+  std::vector<LogSign> signs;  // log_signs.yml: what a start may say without failing
 };
 
 // An engine that the data does not know, or a regular expression that does not compile, is invalid.

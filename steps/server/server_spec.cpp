@@ -133,6 +133,9 @@ Signature server_signature(const Knowledge& knowledge) {
       {.name = "unit", .doc = "The systemd unit."},
       {.name = "load_seconds", .type = ValueType::number, .doc = "From start to ready; null when it ran already."},
       {.name = "facts", .type = ValueType::mapping, .doc = "What the log said about slots, context and cache."},
+      {.name = "findings",
+       .type = ValueType::list,
+       .doc = "What else the log said of the server: {class, severity, sentence, line, times}, the gravest first."},
   };
   out.example =
       "- uses: server\n  in: box\n  needs: [weights]\n  with:\n    engine: llama.cpp\n    model: \"{{ "

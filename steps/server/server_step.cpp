@@ -247,17 +247,25 @@ class Deployment {
   }
 
   Result<StepOutcome> watch(const std::string& cursor, StepState state) {
-    StartWatch watch(context_, spec_, profile_, cursor);
+    StartWatch watch(context_, spec_, profile_, cursor, meant_for());
     auto ready = watch.run();
     start_log_ = watch.log_text();
     kill_ = watch.memory_kill_seen();
+    context_.remember("findings", findings_json(watch.findings()));
     if (!ready) return fail(ready.error());
     StepOutcome outcome = describe(*ready, state);
     outcome.summary = profile_.title + " " + spec_.version + " ready";
     if (const auto context = ready->facts.find("context_per_slot"); context != ready->facts.end()) {
       outcome.summary += ", " + context->second + " tokens of context";
     }
+    if (!ready->findings.empty() && ready->findings.front().severity == SignSeverity::warn)
+      outcome.summary += "; its log: " + ready->findings.front().sentence;
     return outcome;
+  }
+
+  // An engine that takes what it finds is meant for the GPUs, where there are any.
+  std::string meant_for() const {
+    return spec_.device == "auto" ? (deployed_.gpus_there ? "cuda" : "cpu") : spec_.device;
   }
 
   StepOutcome describe(const Readiness& ready, StepState state) const {
@@ -274,7 +282,8 @@ class Deployment {
                        {"previous_release", previous_release()},
                        {"unit", spec_.unit()},
                        {"load_seconds", std::round(ready.seconds * 10) / 10},
-                       {"facts", ready.facts}};
+                       {"facts", ready.facts},
+                       {"findings", findings_json(ready.findings)}};
     return outcome;
   }
 

@@ -113,6 +113,7 @@ void StartLog::line(std::string_view text) {
     fraction_ = 1;
   }
   stages(one);
+  scan_.line(text, line_number_);
   std::smatch groups;
   for (const LogFact& fact : profile_.facts) {
     if (!std::regex_search(one, groups, fact.match)) continue;
@@ -198,9 +199,18 @@ MemoryKill memory_kill(std::string_view log, std::string_view kernel, const std:
   return out;
 }
 
+std::optional<Diagnosis> grave_finding(const StartLog& log) {
+  for (const LogFinding& finding : log.findings()) {
+    if (finding.severity == SignSeverity::fail)
+      return Diagnosis{finding.symptom_class, finding.sentence, finding.line, finding.line_number};
+  }
+  return std::nullopt;
+}
+
 Diagnosis diagnose(const UnitState& unit, const StartLog& log, const MemoryKill& memory) {
   if (unit.result == "oom-kill" || !memory.line.empty()) return by_memory(memory);
   if (auto found = log.failure()) return *found;
+  if (auto found = grave_finding(log)) return *found;
   if (log.text().find("millwright: no NVIDIA GPU") != std::string::npos) {
     return {"no_gpu_visible", "the node has no NVIDIA GPU, or its driver is not loaded", log.last_line(), log.lines()};
   }
@@ -216,6 +226,9 @@ Diagnosis diagnose(const UnitState& unit, const StartLog& log, const MemoryKill&
   } else if (unit.main_status == 0) {
     unknown.sentence = "the process ended by itself without saying why (status 0)";
   }
+  const std::vector<LogFinding> findings = log.findings();
+  if (!findings.empty() && findings.front().severity == SignSeverity::warn)
+    unknown.sentence += "; before, its log says: " + findings.front().sentence;
   return unknown;
 }
 

@@ -19,7 +19,9 @@ struct Diagnosis {
 
 class StartLog {
  public:
-  explicit StartLog(const EngineProfile& profile) : profile_(profile) {}
+  // `device`: what the server is meant to run on, "cpu" or "cuda"; empty: not known.
+  explicit StartLog(const EngineProfile& profile, std::string device = "")
+      : profile_(profile), scan_(profile.signs, std::move(device)) {}
 
   void add(std::string_view text);  // pieces as they come; whole lines are looked at
   bool ready() const { return ready_; }
@@ -31,12 +33,15 @@ class StartLog {
   std::string last_line() const { return last_line_; }
   // The first row of the profile whose pattern was in the log.
   std::optional<Diagnosis> failure() const;
+  // What else it says of the server, the gravest first.
+  std::vector<LogFinding> findings() const { return scan_.findings(); }
 
  private:
   void line(std::string_view text);
   void stages(const std::string& line);
 
   const EngineProfile& profile_;
+  LogScan scan_;
   std::string text_;
   std::string rest_;  // an unfinished line
   bool ready_ = false;
@@ -71,6 +76,9 @@ struct MemoryKill {
 // `log` has the line of ended_text() if the cgroup counted a kill; `kernel` are the kernel's lines since the start,
 // "readable" as their first when its log can be read at all.
 MemoryKill memory_kill(std::string_view log, std::string_view kernel, const std::string& unit);
+
+// A finding that fails a start, as what it failed with.
+std::optional<Diagnosis> grave_finding(const StartLog& log);
 
 // Why a start ended, from the way the process ended and its log; the more precise of the two wins.
 Diagnosis diagnose(const UnitState& unit, const StartLog& log, const MemoryKill& memory = {});

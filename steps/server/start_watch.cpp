@@ -82,10 +82,11 @@ Result<std::string> ask_models(StepContext& context, NodeTunnel& tunnel, const S
                                                                                  : "";
 }
 
-StartWatch::StartWatch(StepContext& context, const ServerSpec& spec, const EngineProfile& profile, std::string cursor)
+StartWatch::StartWatch(StepContext& context, const ServerSpec& spec, const EngineProfile& profile, std::string cursor,
+                       std::string device)
     : context_(context),
       spec_(spec),
-      log_(profile),
+      log_(profile, std::move(device)),
       start_cursor_(cursor),
       cursor_(std::move(cursor)),
       started_(context.clock().steady()),
@@ -135,6 +136,15 @@ void StartWatch::report_progress() {
   context_.progress(stage, log_.fraction());
 }
 
+// Those that are more than a note are told as a test of their own, so that the report shows them beside the answers.
+void StartWatch::report_findings() {
+  for (const LogFinding& finding : log_.findings()) {
+    if (!told_.insert(finding.id).second) continue;
+    context_.progress("log: " + finding.sentence);
+    if (finding.severity != SignSeverity::note) context_.probe_finished(finding_probe(finding));
+  }
+}
+
 // A token, not a good one: what it says is the test's matter, not the start's.
 Result<bool> StartWatch::generates() {
   context_.progress("waiting for a first token", std::max(log_.fraction(), kFirstTokenFraction));
@@ -148,6 +158,7 @@ Result<bool> StartWatch::generates() {
   // Not there yet, or still loading: the deadline decides.
   if (!response || !response->complete || response->status == 503) return false;
   if (response->status < 500) return true;
+  if (auto last = poll(); !last) return fail(last.error());
   return fail(failed({"first_request_500",
                       "it is up, but its first answer is status " + std::to_string(response->status) + ": " +
                           std::string(trim(response->body)).substr(0, kShownBody),
@@ -211,6 +222,12 @@ Error StartWatch::failed(Diagnosis diagnosis) {
     if (holder && !trim(holder->out).empty())
       diagnosis.sentence += ": port " + std::to_string(spec_.port) + " by " + split_lines(holder->out).front();
   }
+  if (const auto cause = explanation(log_.findings(), diagnosis.symptom_class)) {
+    diagnosis.symptom_class = cause->symptom_class;
+    diagnosis.sentence += "; its log says why: " + cause->sentence;
+    diagnosis.line = cause->line;
+    diagnosis.line_number = cause->line_number;
+  }
   const std::string kept = context_.keep("server-" + spec_.name + "-start.log", log_.text());
   std::string message = spec_.engine + " " + spec_.version + " did not start: " + diagnosis.sentence;
   if (!diagnosis.line.empty()) {
@@ -229,7 +246,9 @@ Result<Readiness> StartWatch::run() {
     auto unit = poll();
     if (!unit) return fail(unit.error());
     report_progress();
+    report_findings();
     if (unit->ended()) return fail(ended());
+    if (auto grave = grave_finding(log_)) return fail(failed(log_.failure().value_or(*grave)));
     if (log_.ready() || log_.lines() > 0) {
       auto up = answers();
       if (!up) return fail(up.error());
@@ -240,7 +259,8 @@ Result<Readiness> StartWatch::run() {
         if (!token) return fail(token.error());
         if (*token) {
           const double seconds = std::chrono::duration<double>(context_.clock().steady() - started_).count();
-          return Readiness{seconds, served_name_, log_.facts()};
+          report_findings();
+          return Readiness{seconds, served_name_, log_.facts(), log_.findings()};
         }
       }
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "steps/contract/step.hpp"
@@ -18,6 +19,7 @@ struct Readiness {
   double seconds = 0;
   std::string served_name;  // first id of /v1/models
   std::map<std::string, std::string> facts;
+  std::vector<LogFinding> findings;  // none of them grave
 };
 
 // Asks /v1/models once. No answer, a status other than 200 or a body without models: an error.
@@ -25,7 +27,9 @@ Result<std::string> ask_models(StepContext& context, NodeTunnel& tunnel, const S
 
 class StartWatch {
  public:
-  StartWatch(StepContext& context, const ServerSpec& spec, const EngineProfile& profile, std::string cursor);
+  // `device`: what the server is meant to run on, "cpu" or "cuda"; empty: not known.
+  StartWatch(StepContext& context, const ServerSpec& spec, const EngineProfile& profile, std::string cursor,
+             std::string device = "");
   // Errors: failed_test with a symptom class when the server ended or got stuck (its log kept as evidence),
   // interrupted, or a failure of the way to the node.
   Result<Readiness> run();
@@ -33,6 +37,7 @@ class StartWatch {
   const std::string& log_text() const { return log_.text(); }
   // What the kernel did for lack of memory, after a start that ended.
   const MemoryKill& memory_kill_seen() const { return kill_; }
+  std::vector<LogFinding> findings() const { return log_.findings(); }
 
  private:
   Result<UnitState> poll();
@@ -41,6 +46,7 @@ class StartWatch {
   Result<bool> generates();
   Result<HttpResponse> ask_token(const std::string& path, const Value& body);
   void report_progress();
+  void report_findings();
   std::optional<Diagnosis> stuck();
   Error ended();
   Error failed(Diagnosis diagnosis);
@@ -56,6 +62,7 @@ class StartWatch {
   std::optional<SteadyPoint> answered_;  // when /v1/models did first
   std::optional<Error> lost_;            // the way to the node, while a first token was waited for
   std::string shown_;
+  std::set<std::string> told_;  // findings, by their rows
   SteadyPoint started_;
   SteadyPoint moved_;  // last sign of progress
   std::unique_ptr<NodeTunnel> tunnel_;

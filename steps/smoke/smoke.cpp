@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "steps/smoke/probe.hpp"
+#include "steps/smoke/server_log.hpp"
 
 namespace millwright {
 namespace {
@@ -74,6 +75,20 @@ void decide(SmokeReport& report, const SmokeRules& rules) {
   }
 }
 
+// The bytes are kept whenever something is wrong, as a remedy or a rollback starts the log anew.
+std::optional<LogLook> look_at_log(SmokeReport& report, const SmokeOptions& options) {
+  if (!options.look_at_log || report.cancelled) return std::nullopt;
+  auto look = options.look_at_log();
+  if (!look) return std::nullopt;
+  const ProbeReport* worst = deciding(report.probes);
+  const bool grave = !look->findings.empty() && look->findings.front().severity != SignSeverity::note;
+  std::string evidence;
+  if (options.keep && (worst != nullptr || grave)) evidence = options.keep("server.log", look->text);
+  report.probes.push_back(log_probe(*look, evidence));
+  if (options.on_probe) options.on_probe(report.probes.back());
+  return look;
+}
+
 }  // namespace
 
 std::string_view to_string(ProbeVerdict verdict) {
@@ -124,8 +139,10 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
   report.server = session.server;
   report.first_token_seconds = session.first_token_seconds;
   report.tokens_per_second = session.tokens_per_second;
+  const auto look = look_at_log(report, options);
   report.seconds = seconds_between(start, clock.steady());
   decide(report, rules);
+  if (look) apply_log(report, *look, rules);
   return report;
 }
 

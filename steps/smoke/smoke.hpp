@@ -12,6 +12,7 @@
 #include "orchestrator/base/value.hpp"
 #include "steps/contract/http.hpp"
 #include "steps/contract/step.hpp"
+#include "steps/log/log_signs.hpp"
 #include "steps/smoke/rules.hpp"
 
 namespace millwright {
@@ -64,6 +65,12 @@ struct SmokeReport {
   bool cancelled = false;
 };
 
+// What the log of the server says, and its text.
+struct LogLook {
+  std::vector<LogFinding> findings;  // the gravest first
+  std::string text;
+};
+
 struct SmokeOptions {
   std::string url;    // "http://host:port", with or without /v1
   std::string model;  // empty: the first that /v1/models lists
@@ -78,6 +85,8 @@ struct SmokeOptions {
   // Called before and after each probe, on the caller's thread.
   std::function<void(const std::string& title)> on_start;
   std::function<void(const ProbeReport&)> on_probe;
+  // Asked once, after the last probe and whatever came of it; nothing where the log cannot be read. Empty: no log.
+  std::function<std::optional<LogLook>()> look_at_log;
   // Keeps the raw bytes of a failed exchange before anything else happens; returns the name to show.
   std::function<std::string(const std::string& name, std::string_view bytes)> keep;
 };

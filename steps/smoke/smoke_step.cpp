@@ -10,6 +10,7 @@
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
 #include "steps/smoke/register.hpp"
+#include "steps/smoke/server_log.hpp"
 #include "steps/smoke/smoke.hpp"
 #include "steps/smoke/utf8.hpp"
 
@@ -143,7 +144,7 @@ std::string verdict_sentence(const SmokeReport& report) {
   for (const ProbeReport& probe : report.probes) {
     if (probe.symptom_class.empty() || probe.symptom_class != report.symptom_class) continue;
     for (const Exchange& exchange : probe.exchanges) {
-      if (exchange.right) continue;
+      if (exchange.right || exchange.asked.empty()) continue;
       return sentence +
              fmt::format(" Asked \"{}\", got {}", printable(exchange.asked, 80), printable(exchange.got, 120));
     }
@@ -196,8 +197,8 @@ Result<EndpointParts> split_endpoint(const std::string& url) {
   return parts;
 }
 
-SmokeStep::SmokeStep(std::shared_ptr<const SmokeRules> rules)
-    : rules_(std::move(rules)), signature_(smoke_signature(*rules_)) {}
+SmokeStep::SmokeStep(std::shared_ptr<const SmokeRules> rules, std::vector<LogSign> signs)
+    : rules_(std::move(rules)), signs_(std::move(signs)), signature_(smoke_signature(*rules_)) {}
 
 std::vector<Error> SmokeStep::check(const Inputs& inputs) const {
   std::vector<Error> errors;
@@ -230,6 +231,13 @@ Result<StepOutcome> SmokeStep::run(StepContext& context) const {
     if (!opened) return fail(wrap(opened.error(), "opening a way to the model server"));
     tunnel = std::move(*opened);
     options.url = tunnel->base_url() + parts->path;
+    options.look_at_log = [this, &context]() -> std::optional<LogLook> {
+      NodeCommand command;
+      command.script = server_log_script(context.inputs().string("endpoint"));
+      auto answer = context.node().run(command);
+      // A way to the node that is lost shows in what comes next.
+      return answer ? read_server_log(signs_, answer->out) : std::nullopt;
+    };
   }
   const SmokeReport report = run_smoke(context.http(), context.clock(), *rules_, options);
   if (report.cancelled && context.cancelled()) {
@@ -267,8 +275,8 @@ Result<std::shared_ptr<const SmokeRules>> load_smoke_rules(const Knowledge& know
   return std::make_shared<const SmokeRules>(std::move(*rules));
 }
 
-void register_smoke_steps(StepRegistry& registry, std::shared_ptr<const SmokeRules> rules) {
-  registry.add(std::make_unique<SmokeStep>(std::move(rules)));
+void register_smoke_steps(StepRegistry& registry, std::shared_ptr<const SmokeRules> rules, std::vector<LogSign> signs) {
+  registry.add(std::make_unique<SmokeStep>(std::move(rules), std::move(signs)));
 }
 
 }  // namespace millwright

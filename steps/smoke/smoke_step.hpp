@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "steps/contract/step.hpp"
+#include "steps/log/log_signs.hpp"
 #include "steps/smoke/rules.hpp"
 
 namespace millwright {
@@ -17,13 +18,15 @@ std::string mark_verified_script(const std::string& endpoint, const std::string&
 
 class SmokeStep final : public ActiveStep {
  public:
-  explicit SmokeStep(std::shared_ptr<const SmokeRules> rules);
+  // `signs`: of all engines, for the log of a server that runs on the node.
+  explicit SmokeStep(std::shared_ptr<const SmokeRules> rules, std::vector<LogSign> signs = {});
   const Signature& signature() const override { return signature_; }
   std::vector<Error> check(const Inputs& inputs) const override;
   Result<StepOutcome> run(StepContext& context) const override;
 
  private:
   std::shared_ptr<const SmokeRules> rules_;
+  std::vector<LogSign> signs_;
   Signature signature_;
 };
 

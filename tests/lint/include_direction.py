@@ -25,7 +25,10 @@ LAYERS = {
     "inventory": {"base", "transport"},
     # Pure arithmetic that both the server step and the command line use.
     "planner": {"base"},
-    "steps_server": STEPS | {"planner"},
+    # Likewise of log lines: the server step while a server starts, the smoke test afterwards.
+    "log_signs": {"base"},
+    "steps_server": STEPS | {"planner", "log_signs"},
+    "steps_smoke": STEPS | {"log_signs"},
     "report": {"base", "journal"},
     "engine": {"base", "playbook", "graph", "transport", "journal", "inventory", "report", "step_contract"},
 }

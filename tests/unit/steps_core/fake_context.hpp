@@ -68,6 +68,7 @@ class FakeContext final : public StepContext {
   FakeHttp web;
   bool stop = false;
   std::vector<std::string> said;
+  std::vector<Value> probes;
   std::vector<Action> acted;
   std::function<Result<Answer>(const Action&)> on_act;
 
@@ -81,6 +82,7 @@ class FakeContext final : public StepContext {
   std::string step_id() const override { return "step"; }
   void progress(std::string text, std::optional<double>) override { said.push_back(std::move(text)); }
   void output(Stream, std::string_view) override {}
+  void probe_finished(const Value& data) override { probes.push_back(data); }
   std::string keep(const std::string& name, std::string_view) override { return name; }
   Result<Change> converge(const std::vector<Question>&, const std::function<Result<Change>(const Answers&)>&) override {
     return fail(ErrorKind::internal, "no test converges in this context");

@@ -161,5 +161,45 @@ TEST_F(StartWatchTest, AKillThatWasNotForMemoryIsNotCalledSo) {
   EXPECT_EQ(run().error().symptom_class, "oom_killed") << "nothing says that it was not";
 }
 
+TEST_F(StartWatchTest, AGraveLineFailsTheStartWhileTheServerStillRuns) {
+  log_ += "ggml_cuda: CUDA error: no kernel image is available for execution on the device\n";
+  const auto ready = run();
+  ASSERT_FALSE(ready.has_value());
+  EXPECT_EQ(ready.error().symptom_class, "gpu_arch_unsupported");
+  EXPECT_NE(ready.error().message.find("no kernel image is available"), std::string::npos) << ready.error().message;
+  ASSERT_EQ(context_.probes.size(), 1U);
+  EXPECT_EQ(context_.probes[0].at("verdict"), "fail");
+}
+
+TEST_F(StartWatchTest, AWarningIsKeptAndToldAndTheServerIsReady) {
+  log_ = "load_tensors: offloaded 0/33 layers to GPU\nload: special_eos_id is not in special_eog_ids\n" + log_;
+  const auto ready = StartWatch(context_, spec_, profile_, "s=0", "cuda").run();
+  ASSERT_TRUE(ready.has_value()) << ready.error().message;
+  ASSERT_EQ(ready->findings.size(), 2U);
+  EXPECT_EQ(ready->findings[0].symptom_class, "silent_cpu");
+  EXPECT_EQ(ready->findings[1].severity, SignSeverity::note);
+  ASSERT_EQ(context_.probes.size(), 1U) << "a note is no test";
+  EXPECT_EQ(context_.probes[0].at("class"), "silent_cpu");
+}
+
+TEST_F(StartWatchTest, WhatIsMeantForTheProcessorMayRunThere) {
+  log_ = "load_tensors: offloaded 0/33 layers to GPU\n" + log_;
+  const auto ready = StartWatch(context_, spec_, profile_, "s=0", "cpu").run();
+  ASSERT_TRUE(ready.has_value()) << ready.error().message;
+  EXPECT_TRUE(ready->findings.empty());
+}
+
+TEST_F(StartWatchTest, AFirstAnswerThatFailsIsNamedByItsCause) {
+  token_status_ = 500;
+  log_ += "main: The chat template that comes with this model is not yet supported, falling back to chatml.\n";
+  for (LogSign& sign : profile_.signs) {
+    if (sign.id == "template-replaced") sign.explains = {"first_request_500"};
+  }
+  const auto ready = run();
+  ASSERT_FALSE(ready.has_value());
+  EXPECT_EQ(ready.error().symptom_class, "template_missing");
+  EXPECT_NE(ready.error().message.find("its log says why"), std::string::npos) << ready.error().message;
+}
+
 }  // namespace
 }  // namespace millwright

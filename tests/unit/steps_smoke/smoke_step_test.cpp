@@ -8,6 +8,7 @@
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/text.hpp"
 #include "rules_fixture.hpp"
+#include "steps/smoke/server_log.hpp"
 #include "tests/support/replay_surface.hpp"
 #include "tests/unit/steps_core/real_shell.hpp"
 
@@ -24,7 +25,9 @@ class MemoryNode final : public StepNode {
   std::string name() const override { return "gpu1/llm"; }
   Result<Answer> run(const NodeCommand& command) override {
     ran.push_back(command.script);
-    return Answer{};
+    Answer answer;
+    if (command.script.find("journalctl") != std::string::npos) answer.out = log;
+    return answer;
   }
   Result<std::vector<Answer>> run_all(const std::vector<NodeCommand>& commands) override {
     return std::vector<Answer>(commands.size());
@@ -40,6 +43,7 @@ class MemoryNode final : public StepNode {
   }
   Result<void> reconnect(Milliseconds) override { return {}; }
   std::string opened;
+  std::string log;  // what is printed of the server's log
   std::vector<std::string> ran;
   bool unreachable = false;
 };
@@ -96,8 +100,8 @@ TEST(SmokeStep, AHealthyServerPassesThroughTheTunnel) {
   EXPECT_EQ(context.probes.size(), 7u);
   EXPECT_TRUE(context.kept.empty());
   EXPECT_EQ(outcome->outputs.at("verdict"), "pass");
-  ASSERT_EQ(context.memory_node.ran.size(), 1u) << "the release is marked as verified";
-  EXPECT_NE(context.memory_node.ran[0].find("servers/*/current"), std::string::npos);
+  ASSERT_EQ(context.memory_node.ran.size(), 2u) << "the log is read, and the release is marked as verified";
+  EXPECT_NE(context.memory_node.ran[1].find("verified"), std::string::npos);
 }
 
 TEST(SmokeStep, AFailedTestIsAVerdictWithEvidenceNotAnError) {
@@ -115,7 +119,8 @@ TEST(SmokeStep, AFailedTestIsAVerdictWithEvidenceNotAnError) {
   EXPECT_NE(context.kept.at("known_answers-capital.txt").find("\"content\":null"), std::string::npos);
   EXPECT_EQ(outcome->outputs.at("report").at("probes").at(2).at("exchanges").at(0).at("evidence"),
             "evidence/known_answers-capital.txt");
-  EXPECT_TRUE(context.memory_node.ran.empty()) << "what has failed is not marked";
+  ASSERT_EQ(context.memory_node.ran.size(), 1u) << "what has failed is not marked";
+  EXPECT_NE(context.memory_node.ran[0].find("journalctl"), std::string::npos);
   EXPECT_EQ(context.probes.at(2).at("class"), "immediate_eos_null");
   EXPECT_EQ(context.probes.at(2).at("expected"), "Paris");
 }
@@ -146,6 +151,84 @@ TEST(SmokeStep, TheKeyIsRedactedInEvidenceEvenWhenTheServerRepeatsIt) {
   ASSERT_TRUE(step.run(context).has_value());
   ASSERT_EQ(context.kept.size(), 1u);
   EXPECT_EQ(context.kept.begin()->second.find("sk-step-secret"), std::string::npos);
+}
+
+// The log of a server of ours, as server_log_script prints it.
+std::string printed_log(const std::string& device, const std::string& lines) {
+  return Value({{"engine", "sglang"}, {"device", device}}).dump() + "\ngpus\n----\n" + lines;
+}
+
+class SmokeStepLog : public ::testing::Test {
+ protected:
+  Result<StepOutcome> run(ReplayModel model, const std::string& log) {
+    const SmokeStep step(shipped_rules(), log_signs(shipped_knowledge(), "").value());
+    context_.emplace(Value{{"endpoint", "http://127.0.0.1:30000/v1"}}, step.signature(),
+                     engine_surface("sglang", std::move(model)));
+    context_->memory_node.log = log;
+    return step.run(*context_);
+  }
+  std::optional<MemoryContext> context_;
+};
+
+TEST_F(SmokeStepLog, AWarningOfTheLogDegradesWhatPasses) {
+  const auto outcome =
+      run(healthy_answer, printed_log("cuda", "NaN in the logits\nCasting torch.bfloat16 to torch.float16\n"));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::degraded);
+  EXPECT_EQ(outcome->verdict->symptom_class, "nan_logits");
+  EXPECT_NE(outcome->verdict->sentence.find("NaN in place of probabilities"), std::string::npos)
+      << outcome->verdict->sentence;
+  EXPECT_EQ(context_->probes.back().at("name"), "server_log");
+  EXPECT_EQ(context_->probes.back().at("evidence"), "evidence/server.log");
+  EXPECT_EQ(context_->kept.count("server.log"), 1u);
+  EXPECT_EQ(outcome->outputs.at("report").at("probes").back().at("notes").size(), 1u);
+}
+
+TEST_F(SmokeStepLog, ANoteChangesNothing) {
+  const auto outcome = run(healthy_answer, printed_log("cuda", "Casting torch.bfloat16 to torch.float16\n"));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::pass);
+  EXPECT_TRUE(context_->kept.empty());
+  EXPECT_EQ(context_->probes.size(), 8u);
+}
+
+TEST_F(SmokeStepLog, AGraveLineFailsWhatPasses) {
+  const auto outcome =
+      run(healthy_answer, printed_log("cuda", "NCCL error: unhandled cuda error, NCCL version 2.27\n"));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::fail);
+  EXPECT_EQ(outcome->verdict->symptom_class, "nccl_failed");
+}
+
+TEST_F(SmokeStepLog, GarbageThatTheLogExplainsHasTheClassOfItsCause) {
+  const auto outcome =
+      run(always("!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!", "length", 64),
+          printed_log("cuda", "Parameter model.layers.3.mlp.up_proj.weight not found in params_dict\n"));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::fail);
+  EXPECT_EQ(outcome->verdict->symptom_class, "weights_missing");
+  EXPECT_NE(outcome->verdict->sentence.find("Seen as single_token_loop"), std::string::npos)
+      << outcome->verdict->sentence;
+  EXPECT_NE(outcome->verdict->sentence.find("such as model.layers.3.mlp.up_proj.weight"), std::string::npos);
+}
+
+TEST_F(SmokeStepLog, NanIsNamedBesideALoopWhoseClassStays) {
+  const auto outcome = run(always("!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!", "length", 64),
+                           printed_log("cuda", "NaN in the logits\n"));
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->symptom_class, "single_token_loop");
+  EXPECT_NE(outcome->verdict->sentence.find("Its log: the model computed NaN"), std::string::npos)
+      << outcome->verdict->sentence;
+  EXPECT_EQ(context_->kept.count("server.log"), 1u);
+}
+
+TEST_F(SmokeStepLog, ALogThatCannotBeReadIsNoProbe) {
+  for (const std::string& log : {std::string(), std::string("nonsense\n----\n"), printed_log("cuda", "")}) {
+    const auto outcome = run(healthy_answer, log);
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_EQ(outcome->verdict->kind, VerdictKind::pass);
+    EXPECT_EQ(context_->probes.size(), 7u) << log;
+  }
 }
 
 TEST(SmokeStep, InputsAreCheckedBeforeAnythingIsAsked) {
@@ -179,6 +262,34 @@ TEST(MarkVerified, OnlyTheReleaseThatAnswersThereIsMarked) {
   EXPECT_FALSE(std::filesystem::exists(shell.path("servers/b/releases/1/verified")));
   // Where nothing of ours is, nothing happens.
   EXPECT_TRUE(shell.run(mark_verified_script("http://127.0.0.1:1/v1", "pass", "t", "r"), "-eu").ok());
+}
+
+TEST(ServerLog, TheLogOfTheServerThatAnswersThereSinceItsStart) {
+  const testing_tools::RealShell shell;
+  for (const char* name : {"a", "b"}) {
+    const std::string release = std::string("servers/") + name + "/releases/1/";
+    shell.write(release + "health",
+                std::string("http://127.0.0.1:") + (name[0] == 'a' ? "8080" : "80801") + "/health\n");
+    shell.write(release + "release.json", std::string("{\n\"engine\": \"vllm\",\n\"device\": \"cpu\"\n}\n"));
+    std::filesystem::create_symlink("releases/1", shell.path(std::string("servers/") + name + "/current"));
+  }
+  const std::string fakes =
+      "systemctl() { case \"$*\" in *millwright-a.service) echo a1b2 ;; *) echo other ;; esac; }\n"
+      "journalctl() { echo \"asked $*\"; echo 'NaN in the logits'; "
+      "awk 'BEGIN { for (i = 0; i < 60000; i++) print \"filler line\" }'; echo 'NCCL error: internal error'; }\n";
+  const auto script = [&](const std::string& endpoint) {
+    return fakes + replace_all(server_log_script(endpoint), "/var/lib/millwright", shell.path(""));
+  };
+  const Answer answer = shell.run(script("http://127.0.0.1:8080/v1"), "-eu");
+  ASSERT_TRUE(answer.ok()) << answer.err;
+  EXPECT_NE(answer.out.find("asked -q _SYSTEMD_INVOCATION_ID=a1b2 "), std::string::npos);
+  EXPECT_LT(answer.out.size(), 400000u);
+  const auto look = read_server_log(log_signs(shipped_knowledge(), "").value(), answer.out);
+  ASSERT_TRUE(look.has_value());
+  ASSERT_EQ(look->findings.size(), 2u) << "its beginning and its end";
+  EXPECT_EQ(look->findings[0].symptom_class, "nccl_failed");
+  EXPECT_EQ(look->findings[1].symptom_class, "nan_logits");
+  EXPECT_EQ(shell.run(script("http://127.0.0.1:1/v1"), "-eu").out, "");
 }
 
 TEST(SplitEndpoint, TakesWhatPeopleWrite) {
