@@ -13,6 +13,7 @@
 #include "orchestrator/cli/verbs.hpp"
 #include "orchestrator/engine/engine.hpp"
 #include "orchestrator/transport/connection.hpp"
+#include "steps/log/log_signs.hpp"
 #include "steps/server/planner/render.hpp"
 #include "steps/server/planner/replan.hpp"
 #include "steps/server/planner/version_guess.hpp"
@@ -187,7 +188,7 @@ int plan_only(const Session& session, const Options& options, const Knowledge& k
   return plan.decision == planner::Decision::does_not_fit ? kDoesNotFit : kDone;
 }
 
-Result<planner::LogReading> reading_of(const std::string& file, const std::string& engine, const Knowledge& knowledge) {
+Result<std::string> text_of(const std::string& file) {
   constexpr std::uintmax_t most = 256u << 20;
   std::error_code failure;
   if (!std::filesystem::is_regular_file(file, failure) || std::filesystem::file_size(file, failure) > most)
@@ -197,7 +198,13 @@ Result<planner::LogReading> reading_of(const std::string& file, const std::strin
   std::ostringstream text;
   text << in.rdbuf();
   if (!in) return fail(make_error(ErrorKind::io, "cannot read " + file).with_hint("may this user read it?"));
-  auto reading = planner::read_log(knowledge, text.str(), engine);
+  return text.str();
+}
+
+Result<planner::LogReading> reading_of(const std::string& file, const std::string& engine, const Knowledge& knowledge) {
+  auto text = text_of(file);
+  if (!text) return fail(text.error());
+  auto reading = planner::read_log(knowledge, *text, engine);
   if (!reading) return fail(wrap(reading.error(), "reading " + file));
   if (auto checked = planner::check_is_log(*reading); !checked) return fail(wrap(checked.error(), "reading " + file));
   return reading;
@@ -225,10 +232,29 @@ void complete(Options& options, const planner::LogReading& reading, const Knowle
   options.gpus = fmt::format("{}xgpu:{:.2f}GiB", ranks, has_total ? total->second : *pre);
 }
 
+// What the log says of the server besides. GPUs were named, so a start on the processor is none as wanted.
+Result<std::vector<LogFinding>> findings_of(const Options& options, const planner::LogReading& reading,
+                                            const Knowledge& knowledge) {
+  auto signs = log_signs(knowledge, reading.engine);
+  if (!signs) return fail(signs.error());
+  auto text = text_of(options.logs.back());
+  if (!text) return fail(text.error());
+  return scan_log(*signs, options.gpus.empty() ? "" : "cuda", *text);
+}
+
+std::string findings_text(const std::vector<LogFinding>& findings) {
+  std::string out;
+  for (const LogFinding& finding : findings) {
+    out += fmt::format("{:<8} {}, line {}: {}\n", to_string(finding.severity), finding.symptom_class,
+                       finding.line_number, finding.sentence);
+  }
+  return out;
+}
+
 // Without a model there is nothing to compare with and nothing to solve; what is no matter of memory is answered all
 // the same.
 int say_reading(const Session& session, const Options& options, const planner::LogReading& reading,
-                const Knowledge& knowledge) {
+                const std::vector<LogFinding>& findings, const Knowledge& knowledge) {
   const std::string& file = options.logs.back();
   const bool failed = reading.failure.has_value();
   std::string verdict;
@@ -247,9 +273,10 @@ int say_reading(const Session& session, const Options& options, const planner::L
   if (session.common.json) {
     print_json(session, {{"schema_version", planner::kPlanSchemaVersion},
                          {"log", planner::to_json(reading, file)},
+                         {"findings", findings_json(findings)},
                          {"verdict", verdict}});
   } else {
-    print_text(session, planner::as_text(reading, file) + verdict + "\n");
+    print_text(session, planner::as_text(reading, file) + findings_text(findings) + verdict + "\n");
   }
   return failed ? kDoesNotFit : kDone;
 }
@@ -265,9 +292,11 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
   readings.pop_back();
   complete(options, reading, knowledge);
   const std::string& file = options.logs.back();
+  const auto findings = findings_of(options, reading, knowledge);
+  if (!findings) return session.refuse(findings.error());
   const bool failed = reading.failure.has_value();
   if (options.model.empty() || options.gpus.empty()) {
-    return say_reading(session, options, reading, knowledge);
+    return say_reading(session, options, reading, *findings, knowledge);
   }
   auto question = question_of(session, options, knowledge);
   if (!question) return answer_error(session, question.error());
@@ -281,14 +310,15 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
     Value json = planner::to_json(replan.plan, question->query, options.model);
     json["log"] = planner::to_json(reading, file);
     json["replan"] = planner::to_json(replan);
+    json["findings"] = findings_json(*findings);
     if (*guess)
       json["log"]["assumed_version"] = {
           {"version", (*guess)->version}, {"possible", (*guess)->possible}, {"figures_agree", (*guess)->figures_agree}};
     print_json(session, json);
   } else {
     const std::string version = *guess ? "version  " + planner::words_of(**guess) + "\n" : "";
-    print_text(session,
-               planner::as_text(reading, file) + version + planner::as_text(replan, question->query, options.model));
+    print_text(session, planner::as_text(reading, file) + findings_text(*findings) + version +
+                            planner::as_text(replan, question->query, options.model));
   }
   return failed && (replan.next.empty() || replan.opposite) ? kDoesNotFit : kDone;
 }
