@@ -1,16 +1,21 @@
 #include "orchestrator/transport/curl_http.hpp"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <mutex>
 
 #include "orchestrator/base/text.hpp"
 
 namespace millwright {
 namespace {
+
+constexpr std::size_t kMaxHeaders = 256u << 10;  // not every libcurl has a limit of its own
 
 using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using HeaderList = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
@@ -60,6 +65,10 @@ class Exchange {
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(handle, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
+    // libcurl itself does not look at it; OpenSSL and the curl program do.
+    if (const char* trusted = std::getenv("SSL_CERT_FILE"); trusted != nullptr && *trusted != '\0') {
+      curl_easy_setopt(handle, CURLOPT_CAINFO, trusted);
+    }
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers_.get());
     curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, error_.data());
@@ -69,6 +78,8 @@ class Exchange {
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, this);
     curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, &Exchange::on_header);
     curl_easy_setopt(handle, CURLOPT_HEADERDATA, this);
+    curl_easy_setopt(handle, CURLOPT_CLOSESOCKETFUNCTION, &Exchange::on_close);
+    curl_easy_setopt(handle, CURLOPT_CLOSESOCKETDATA, this);
     curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, &Exchange::on_progress);
     curl_easy_setopt(handle, CURLOPT_XFERINFODATA, this);
     curl_easy_setopt(handle, CURLOPT_NOPROGRESS, request_.cancelled ? 0L : 1L);
@@ -109,26 +120,47 @@ class Exchange {
   }
 
   static std::size_t on_header(char* bytes, std::size_t, std::size_t size, void* self) {
-    static_cast<Exchange*>(self)->header(std::string_view(bytes, size));
-    return size;
+    return static_cast<Exchange*>(self)->header(std::string_view(bytes, size)) ? size : CURL_WRITEFUNC_ERROR;
   }
 
-  void header(std::string_view line) {
+  bool header(std::string_view line) {
+    header_bytes_ += line.size();
+    if (header_bytes_ > kMaxHeaders)
+      return stop("the headers are larger than " + std::to_string(kMaxHeaders) + " bytes");
     // A new status line (after 100 Continue) starts over.
     if (starts_with(line, "HTTP/")) {
       response_.headers.clear();
-      return;
+      return true;
     }
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return;
+    if (colon == std::string_view::npos) return true;
     response_.headers.emplace(lower(trim(line.substr(0, colon))), std::string(trim(line.substr(colon + 1))));
+    return true;
   }
 
   std::string text_of(CURLcode code) const { return error_[0] != '\0' ? error_.data() : curl_easy_strerror(code); }
 
+  // libcurl counts a connection as made only when TLS is, too.
+  static int on_close(void* self, curl_socket_t socket) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
+      static_cast<Exchange*>(self)->connected_ = true;
+    }
+    return ::close(socket);
+  }
+
+  bool stuck_in_handshake() const {
+    curl_off_t encrypted = 0;
+    curl_easy_getinfo(handle_.get(), CURLINFO_APPCONNECT_TIME_T, &encrypted);
+    return connected_ && encrypted == 0 && starts_with(lower(request_.url), "https:");
+  }
+
   Error explain(CURLcode code) const {
     const std::string what = request_.url + ": " + text_of(code);
-    if (what.find("HTTP/0.9") != std::string::npos || code == CURLE_WEIRD_SERVER_REPLY) {
+    const bool other_protocol = what.find("HTTP/0.9") != std::string::npos ||
+                                what.find("HTTP version") != std::string::npos || code == CURLE_WEIRD_SERVER_REPLY;
+    if (other_protocol) {
       return make_error(ErrorKind::connect, request_.url + " answers, but not in HTTP")
           .with_hint("does another service listen on this port?");
     }
@@ -136,12 +168,18 @@ class Exchange {
       case CURLE_ABORTED_BY_CALLBACK:
         return make_error(ErrorKind::interrupted, "interrupted while waiting for " + request_.url);
       case CURLE_OPERATION_TIMEDOUT:
+        if (stuck_in_handshake()) {
+          return make_error(ErrorKind::timeout, request_.url + " takes connections, but begins no TLS")
+              .with_hint("does the server speak plain http on this port?");
+        }
         return make_error(ErrorKind::timeout, "no answer from " + what)
             .with_hint("is the server still starting, or is it stuck?");
       case CURLE_URL_MALFORMAT:
       case CURLE_UNSUPPORTED_PROTOCOL:
         return make_error(ErrorKind::usage, "not an http address: " + what);
       case CURLE_COULDNT_CONNECT:
+      case CURLE_COULDNT_RESOLVE_HOST:
+      case CURLE_COULDNT_RESOLVE_PROXY:
         return make_error(ErrorKind::connect, "cannot connect to " + what)
             .with_hint("is the server running, and on this port?");
       default:
@@ -150,10 +188,12 @@ class Exchange {
   }
 
   const HttpRequest& request_;
+  bool connected_ = false;  // outlives the handle, which closes its socket when it goes
   Handle handle_;
   HeaderList headers_;
   HttpResponse response_;
   std::array<char, CURL_ERROR_SIZE> error_{};
+  std::size_t header_bytes_ = 0;
   bool stopped_ = false;
   std::string stop_reason_;
 };

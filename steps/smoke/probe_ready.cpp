@@ -10,6 +10,8 @@
 namespace millwright {
 namespace {
 
+constexpr std::size_t kLongestName = 1000;  // it goes into every request and report
+
 struct ListedModel {
   std::string id;
   std::string owner;
@@ -39,7 +41,7 @@ std::vector<ListedModel> listed_models(const Value& document) {
       if (!model.max_length) model.max_length = length_of(*meta, "n_ctx");
       if (!model.max_length) model.max_length = length_of(*meta, "n_ctx_train");
     }
-    if (!model.id.empty()) models.push_back(std::move(model));
+    if (!model.id.empty() && model.id.size() <= kLongestName) models.push_back(std::move(model));
   }
   return models;
 }
@@ -105,7 +107,7 @@ class ReadyProbe final : public Probe {
     while (true) {
       GetOutcome outcome = session.get("/models", session.rules().request_timeout);
       const std::string& found = outcome.trouble.symptom_class;
-      const bool may_change = found == "not_listening" || found == "still_loading";
+      const bool may_change = found == "not_listening" || found == "still_loading" || found == "hang";
       if (!may_change || session.clock().steady() >= end || session.stopped()) return outcome;
       session.clock().sleep(Milliseconds(500), session.options().cancelled);
     }

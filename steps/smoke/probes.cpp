@@ -43,7 +43,7 @@ void conclude(ProbeReport& report, const SmokeRules& rules, const Finding& findi
     return;
   }
   report.symptom_class = finding.symptom_class;
-  if (report.summary.empty()) report.summary = finding.what;
+  if (report.summary.empty()) report.summary = printable(finding.what, kShownText);
   const SymptomClass* known = rules.classes.find(finding.symptom_class);
   const VerdictKind kind = known == nullptr ? VerdictKind::fail : known->verdict;
   report.verdict = kind == VerdictKind::degraded       ? ProbeVerdict::degraded
@@ -55,7 +55,7 @@ Exchange& record(ProbeReport& report, SmokeSession& session, const ChatCall& cal
                  const Finding& finding) {
   Exchange exchange;
   exchange.asked = call.ask;
-  exchange.got = outcome.trouble ? outcome.trouble.what : describe_reply(outcome.reply);
+  exchange.got = outcome.trouble ? printable(outcome.trouble.what, kShownText) : describe_reply(outcome.reply);
   if (!outcome.trouble && outcome.reply.content.has_text()) {
     exchange.got = cut_text(outcome.reply.content.text, kShownText);
   }

@@ -25,7 +25,7 @@ std::string error_text(const HttpResponse& response) {
   std::vector<std::string> surprises;
   std::string why;
   if (const auto document = parse_json(response.body, surprises, why)) {
-    if (const ServerError error = find_error(*document); error.found) return error.message;
+    if (const ServerError error = find_error(*document); error.found) return printable(error.message, 400);
   }
   return printable(response.body, 200);
 }
@@ -52,12 +52,19 @@ constexpr std::int64_t kLongPrompt = 400;  // tokens from which reading it takes
 
 double seconds_between(SteadyPoint from, SteadyPoint to) { return std::chrono::duration<double>(to - from).count(); }
 
+// What nginx, Apache and Go say to plain HTTP on a port for HTTPS.
+bool speaks_tls(std::string_view message) {
+  return holds(message, "HTTP request was sent to HTTPS port") || holds(message, "HTTP request to an HTTPS server") ||
+         holds(message, "speaking plain HTTP to an SSL-enabled server port");
+}
+
 Finding judge_client_error(int status, const std::string& message) {
   if (status == 401 || status == 403) return {"auth_required", fmt::format("HTTP {}: {}", status, message)};
   if (status == 429) return {"rate_limited", fmt::format("HTTP 429: {}", message)};
   if (status == 404 && (holds(message, "odel") || holds(message, "NotFound"))) {
     return {"model_name_404", fmt::format("HTTP 404: {}", message)};
   }
+  if (speaks_tls(message)) return {"tls_error", fmt::format("HTTP {}: {}; the URL begins with http:", status, message)};
   if (status == 404 || status == 405) return {"not_openai", fmt::format("HTTP {}: {}", status, message)};
   return {"http_error", fmt::format("HTTP {}: {}", status, message)};
 }
@@ -83,6 +90,9 @@ Finding judge_response(const HttpRequest& request, const HttpResponse& response,
   if (!response.complete) {
     if (response.body.size() >= request.max_body) {
       return {"oversized_response", fmt::format("more than {} bytes", request.max_body)};
+    }
+    if (holds(response.transport_error, "the headers are larger")) {
+      return {"oversized_response", response.transport_error};
     }
     if (timed_out(request, response)) {
       return {response.body.empty() ? "hang" : "too_slow",
@@ -130,9 +140,13 @@ HttpRequest SmokeSession::request(const std::string& method, const std::string& 
 
 Finding SmokeSession::judge_transport(const Error& error) const {
   const std::string what = printable(error.message, 200);
-  if (error.kind == ErrorKind::timeout) return {reachable ? "hang" : "not_listening", what};
   if (holds(what, "SSL") || holds(what, "TLS") || holds(what, "certificate")) return {"tls_error", what};
-  const bool mid_answer = holds(what, "reset") || holds(what, "mpty reply") || holds(what, "recv failure");
+  if (error.kind == ErrorKind::timeout) {
+    // Who takes the request and is silent listens.
+    return {reachable || holds(what, "bytes received") ? "hang" : "not_listening", what};
+  }
+  if (holds(what, "not in HTTP")) return {"not_openai", what};
+  const bool mid_answer = holds(what, "reset") || holds(what, "mpty reply") || holds(what, "no HTTP answer");
   if (mid_answer && reachable) return {answered ? "cut_response" : "first_request_500", what};
   if (reachable) return {"server_died", what};
   return {mid_answer ? "not_openai" : "not_listening", what};

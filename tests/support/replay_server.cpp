@@ -16,6 +16,7 @@ namespace millwright {
 namespace {
 
 constexpr std::size_t kMaxRequest = 4u << 20;
+constexpr char kTlsHandshake = 0x16;  // RFC 8446: how a client begins that was told https
 
 bool readable(int socket, Milliseconds patience) {
   pollfd entry{socket, POLLIN, 0};
@@ -52,6 +53,10 @@ bool read_request(int connection, ReplayRequest& request) {
   std::string bytes;
   std::size_t head_end = std::string::npos;
   while (bytes.size() < kMaxRequest) {
+    if (!bytes.empty() && bytes.front() == kTlsHandshake) {
+      request.method = "TLS";
+      return true;
+    }
     if (head_end == std::string::npos && (head_end = bytes.find("\r\n\r\n")) != std::string::npos) {
       parse_head(bytes.substr(0, head_end), request);
       if (request.headers.count("expect") > 0) {
@@ -72,15 +77,6 @@ bool read_request(int connection, ReplayRequest& request) {
     bytes.append(buffer, static_cast<std::size_t>(size));
   }
   return false;
-}
-
-bool send_all(int connection, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (size <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(size));
-  }
-  return true;
 }
 
 void reset_on_close(int connection) {
@@ -179,29 +175,46 @@ void ReplayServer::serve(int connection) {
   ::close(connection);
 }
 
+bool ReplayServer::send_all(int connection, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (size <= 0) return false;
+    bytes_sent_ += static_cast<std::uint64_t>(size);
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return true;
+}
+
+bool ReplayServer::send_piece(int connection, const ReplayPiece& piece, bool chunked) {
+  std::string wire = piece.bytes;
+  if (chunked && !piece.bytes.empty()) {
+    char length[32];
+    std::snprintf(length, sizeof length, "%zx\r\n", piece.bytes.size());
+    wire = length + piece.bytes + "\r\n";
+  }
+  for (std::uint64_t i = 0; i < piece.times; ++i) {
+    if (stopping_ || (piece.delay.count() > 0 && !wait(piece.delay)) || !send_all(connection, wire)) return false;
+  }
+  return true;
+}
+
 void ReplayServer::send_reply(int connection, const ReplayReply& reply) {
   if (reply.ending == ReplayEnding::refuse) return;
-  const bool stream = starts_with(reply.content_type, "text/event-stream");
-  std::size_t size = 0;
-  for (const ReplayPiece& piece : reply.pieces) size += piece.bytes.size();
+  const bool chunked = !reply.bare && starts_with(reply.content_type, "text/event-stream");
+  std::uint64_t size = 0;
+  for (const ReplayPiece& piece : reply.pieces) size += piece.bytes.size() * piece.times;
   if (reply.ending != ReplayEnding::whole) size += 1000;
-  const bool silent = reply.pieces.empty() && reply.ending == ReplayEnding::hang;
+  const bool silent = reply.bare || (reply.pieces.empty() && reply.ending == ReplayEnding::hang);
   std::string head = "HTTP/1.1 " + std::to_string(reply.status) +
                      " as told\r\nConnection: close\r\nContent-Type: " + reply.content_type + "\r\n";
   for (const auto& [name, value] : reply.headers) head += name + ": " + value + "\r\n";
-  head += stream ? "Transfer-Encoding: chunked\r\n\r\n" : "Content-Length: " + std::to_string(size) + "\r\n\r\n";
+  head += chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "Content-Length: " + std::to_string(size) + "\r\n\r\n";
   bool going = silent || send_all(connection, head);
   for (const ReplayPiece& piece : reply.pieces) {
-    if (!going || (piece.delay.count() > 0 && !wait(piece.delay))) return;
-    if (!stream) {
-      going = send_all(connection, piece.bytes);
-    } else if (!piece.bytes.empty()) {
-      char length[32];
-      std::snprintf(length, sizeof length, "%zx\r\n", piece.bytes.size());
-      going = send_all(connection, length + piece.bytes + "\r\n");
-    }
+    if (!going) return;
+    going = send_piece(connection, piece, chunked);
   }
-  if (going && stream && reply.ending == ReplayEnding::whole) send_all(connection, "0\r\n\r\n");
+  if (going && chunked && reply.ending == ReplayEnding::whole) send_all(connection, "0\r\n\r\n");
   if (reply.ending == ReplayEnding::reset) reset_on_close(connection);
   if (reply.ending != ReplayEnding::hang) return;
   while (wait(std::chrono::hours(1))) {

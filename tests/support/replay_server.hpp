@@ -18,7 +18,7 @@
 namespace millwright {
 
 struct ReplayRequest {
-  std::string method, path;
+  std::string method, path;                    // "TLS": the client wants TLS, which this server does not speak
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   Value json;                         // of the body; null when it is none
@@ -29,8 +29,10 @@ struct ReplayRequest {
 
 struct ReplayPiece {
   std::string bytes;
-  Milliseconds delay{0};  // before it is sent
+  Milliseconds delay{0};    // before it is sent
+  std::uint64_t times = 1;  // sent so often, each time after the delay; kForever until the other side has enough
 };
+inline constexpr std::uint64_t kForever = 1ull << 40;
 
 enum class ReplayEnding {
   whole,   // as HTTP wants it
@@ -46,6 +48,7 @@ struct ReplayReply {
   std::map<std::string, std::string> headers;
   std::vector<ReplayPiece> pieces;
   ReplayEnding ending = ReplayEnding::whole;
+  bool bare = false;  // the pieces are all that is sent: no status line, no header, no chunks
 };
 
 using ReplayBehaviour = std::function<ReplayReply(const ReplayRequest&)>;
@@ -60,6 +63,8 @@ class ReplayServer {
   int port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<ReplayRequest> requests() const;
+  // Bytes that went out so far, those in the socket's buffers included.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
   // Closes the port: later connections are refused. Callable from the behaviour.
   void close_port();
 
@@ -68,12 +73,15 @@ class ReplayServer {
   void serve(int connection);
   ReplayReply behave(ReplayRequest& request);
   void send_reply(int connection, const ReplayReply& reply);
+  bool send_piece(int connection, const ReplayPiece& piece, bool chunked);
+  bool send_all(int connection, std::string_view bytes);
   bool wait(Milliseconds duration);  // false: stopping
 
   ReplayBehaviour behaviour_;
   std::atomic<int> listener_{-1};
   int port_ = 0;
   std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> bytes_sent_{0};
   mutable Mutex mutex_;
   Condition changed_;
   std::vector<ReplayRequest> requests_ MW_GUARDED_BY(mutex_);
