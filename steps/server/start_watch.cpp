@@ -99,8 +99,12 @@ Result<UnitState> StartWatch::poll() {
   if (!answer) return fail(answer.error());
   const std::size_t split_at = answer->out.find("----\n");
   if (split_at == std::string::npos) {
-    return fail(ErrorKind::internal, "the node's answer about " + spec_.unit() + " is cut short: " + answer->err);
+    // A host that runs out of memory keeps even systemd from answering in time: the deadline decides.
+    unanswered_ = std::string(trim(answer->err));
+    if (!last_) last_ = UnitState{};
+    return *last_;
   }
+  unanswered_.clear();
   const std::string head = answer->out.substr(0, split_at);
   std::string text = answer->out.substr(split_at + 5);
   if (const std::string next = take_cursor(text); !next.empty()) cursor_ = next;
@@ -198,6 +202,7 @@ std::optional<Diagnosis> StartWatch::stuck() {
   } else {
     return std::nullopt;
   }
+  if (!unanswered_.empty()) out.sentence += "; the node says of its unit: " + unanswered_;
   return out;
 }
 

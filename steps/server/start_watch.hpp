@@ -60,6 +60,7 @@ class StartWatch {
   std::optional<UnitState> last_;
   MemoryKill kill_;
   std::optional<SteadyPoint> answered_;  // when /v1/models did first
+  std::string unanswered_;               // why the last look at the unit came to nothing
   std::optional<Error> lost_;            // the way to the node, while a first token was waited for
   std::string shown_;
   std::set<std::string> told_;  // findings, by their rows

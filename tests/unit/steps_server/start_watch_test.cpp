@@ -29,6 +29,7 @@ class StartWatchTest : public ::testing::Test {
     if (script.find("journalctl -k") != std::string::npos) return Answer{0, kernel_, ""};
     if (script.find("journalctl -q -u") == std::string::npos) return Answer{0, holder_, ""};
     ++polls_;
+    if (polls_ <= unanswered_) return Answer{1, "", "Failed to get properties: Connection timed out\n"};
     std::string out = unit_ + "load " + (moves_ ? std::to_string(polls_) : "1") + "\n----\n" + log_;
     log_.clear();
     return Answer{0, out + "-- cursor: s=" + std::to_string(polls_) + "\n", ""};
@@ -64,6 +65,7 @@ class StartWatchTest : public ::testing::Test {
   std::string kernel_, holder_;
   bool moves_ = false;
   int polls_ = 0;
+  int unanswered_ = 0;  // of the first
   int token_after_ = 0;
   int token_status_ = 200;
   std::function<void(int)> on_second_;
@@ -118,6 +120,19 @@ TEST_F(StartWatchTest, AStartThatNeitherSaysNorLoadsAnythingHasFailed) {
   EXPECT_EQ(stuck.error().symptom_class, "start_timeout");
   EXPECT_NE(stuck.error().message.find("while reading the weights"), std::string::npos) << stuck.error().message;
   EXPECT_LT(context_.time.elapsed, std::chrono::minutes(6));
+}
+
+// Seen on a machine that ran out of memory: systemctl waits for 25 s and gives up.
+TEST_F(StartWatchTest, ASystemdThatDoesNotAnswerInTimeIsAskedAgain) {
+  unanswered_ = 5;
+  EXPECT_TRUE(run().has_value());
+  unanswered_ = 1000000;
+  polls_ = 0;
+  const auto stuck = run();
+  ASSERT_FALSE(stuck.has_value());
+  EXPECT_EQ(stuck.error().symptom_class, "start_timeout");
+  EXPECT_NE(stuck.error().message.find("the node says of its unit: Failed to get properties"), std::string::npos)
+      << stuck.error().message;
 }
 
 TEST_F(StartWatchTest, WhoHoldsThePortIsNamed) {
