@@ -48,7 +48,10 @@ Finding judge_loops(const SmokeThresholds& limits, const TextSigns& signs) {
 
 Finding judge_salad(const SmokeThresholds& limits, const TextSigns& signs, TextKind kind) {
   if (signs.letters >= limits.script_min_letters && signs.script_switches > limits.script_switches) {
-    return {"gibberish", fmt::format("scripts change {:.0f} times per 100 letters", signs.script_switches)};
+    // One other script, with English around it, is another language; salad has several.
+    const bool two_languages = signs.scripts == 2 && signs.common_words >= limits.common_words;
+    return {two_languages ? "wrong_language" : "gibberish",
+            fmt::format("scripts change {:.0f} times per 100 letters", signs.script_switches)};
   }
   if (signs.characters >= limits.tail_min_characters && signs.repetition >= limits.repetition) {
     return {"gibberish", fmt::format("{} % of the text are repetitions", percent(signs.repetition))};
@@ -65,6 +68,21 @@ Finding judge_salad(const SmokeThresholds& limits, const TextSigns& signs, TextK
   }
   if (signs.words >= limits.common_min_words && signs.common_words < limits.common_words) {
     return {"gibberish", fmt::format("only {} % of the words are common English ones", percent(signs.common_words))};
+  }
+  return {};
+}
+
+// A thought that its budget cut is no fault, but it may be no thought at all. Thinking repeats itself and may be in
+// another language; only what is neither is told.
+Finding judge_thought(const SmokeThresholds& limits, std::string_view text) {
+  const TextSigns signs = measure_text(text);
+  if (signs.longest_run >= limits.character_run) {
+    return {"single_token_loop", fmt::format("one character {} times in a row, as thinking", signs.longest_run)};
+  }
+  if (signs.words >= limits.common_min_words && signs.common_words < limits.common_words &&
+      signs.foreign_letters < limits.foreign_letters) {
+    return {"gibberish",
+            fmt::format("only {} % of the words of the thinking are common English ones", percent(signs.common_words))};
   }
   return {};
 }
@@ -104,7 +122,11 @@ Finding judge_text(const SmokeRules& rules, std::string_view text, TextKind kind
 
 Finding judge_reply(const SmokeRules& rules, const ChatReply& reply, TextKind kind) {
   if (!reply.problem_class.empty()) return {reply.problem_class, reply.problem};
-  if (Finding empty = decide_empty(rules, reply)) return empty;
+  if (Finding empty = decide_empty(rules, reply)) {
+    const bool cut = empty.symptom_class == "length_truncated_reasoning";
+    const Finding thought = cut ? judge_thought(rules.thresholds, reply.reasoning.text) : Finding{};
+    return thought ? thought : empty;
+  }
   if (!reply.content.has_text()) return {};
   if (Finding found = judge_text(rules, reply.content.text, kind)) return found;
   const std::string turn = find_marker(reply.content.text, rules.marker_list("other_turn"));

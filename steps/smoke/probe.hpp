@@ -34,6 +34,7 @@ std::unique_ptr<Probe> make_logprobs_probe();
 std::unique_ptr<Probe> make_thinking_probe();
 std::unique_ptr<Probe> make_raw_twin_probe();
 std::unique_ptr<Probe> make_tools_probe();
+std::unique_ptr<Probe> make_other_scripts_probe();
 std::unique_ptr<Probe> make_needle_probe();
 std::unique_ptr<Probe> make_needle_long_probe();
 std::unique_ptr<Probe> make_repeat_probe();

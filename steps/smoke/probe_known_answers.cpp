@@ -21,6 +21,8 @@ struct Tally {
   std::map<std::string, int> votes;           // class -> how many answers show it
   std::map<std::string, std::string> sample;  // class -> what was seen first
   bool stopped = false;                       // the server is gone: no use to ask on
+  bool asked_longer = false;                  // one text that its budget cut was asked for again with a larger one
+  bool thinks_in_text = false;                // and was thinking
 };
 
 class KnownAnswersProbe final : public Probe {
@@ -57,7 +59,9 @@ class KnownAnswersProbe final : public Probe {
     ++tally.asked;
     const bool right = !outcome.trouble && holds_answer(outcome.reply.content.text, question.expect);
     Finding finding = outcome.trouble ? outcome.trouble : judge_reply(session.rules(), outcome.reply, TextKind::answer);
+    if (!finding && outcome.reply.finish_reason == "length") finding = judge_longer(session, call, tally);
     count(tally, outcome.reply, finding, right);
+    if (right && !finding) session.answered_right.push_back(question);
     if (!right && !finding) finding = {"wrong_answers", describe_reply(outcome.reply)};
     if (finding) {
       ++tally.votes[finding.symptom_class];
@@ -72,6 +76,22 @@ class KnownAnswersProbe final : public Probe {
     // Kept for the case that no answer has token counts, which the sum of all answers decides.
     if (right && !finding && tally.without_usage == 1)
       exchange.evidence = session.keep(call.name + ".txt", outcome.raw);
+  }
+
+  // Thinking that nobody took out of the text may be longer than the budget of a short answer: its closing tag, which
+  // tells it from an answer without an end, comes later. One question is enough to know.
+  static Finding judge_longer(SmokeSession& session, ChatCall call, Tally& tally) {
+    if (!tally.asked_longer) {
+      tally.asked_longer = true;
+      call.name += "-longer";
+      call.max_tokens = session.rules().thinking_tokens;
+      const ChatOutcome outcome = session.chat(call);
+      const Finding found =
+          outcome.trouble ? Finding{} : judge_text(session.rules(), outcome.reply.content.text, TextKind::answer);
+      tally.thinks_in_text = found.symptom_class == "reasoning_leak";
+    }
+    if (!tally.thinks_in_text) return {};
+    return {"reasoning_leak", "thinking to the end of the budget, its closing tag after it"};
   }
 
   // A server that does not know how to switch thinking off says 400; a model that thinks on needs a larger budget.
@@ -96,7 +116,8 @@ class KnownAnswersProbe final : public Probe {
   static void count(Tally& tally, const ChatReply& reply, Finding& finding, bool right) {
     if (right) ++tally.right;
     if (finding.symptom_class == "length_truncated_reasoning") ++tally.truncated;
-    if (right && !finding && reply.finish_reason == "length") {
+    const bool other_turn = finding.symptom_class == "template_missing";
+    if (right && (!finding || other_turn) && reply.finish_reason == "length") {
       ++tally.right_but_on;
       finding = {"never_stops", "the answer came, but no end of it: " + describe_reply(reply)};
     }
@@ -107,8 +128,9 @@ class KnownAnswersProbe final : public Probe {
   // but a wrong answer without any sign says least.
   static Finding majority(const Tally& tally) {
     // A server that is gone explains whatever was seen while it went.
-    if (const auto died = tally.sample.find("server_died"); died != tally.sample.end())
-      return {died->first, died->second};
+    for (const char* gone : {"server_died", "hang"}) {
+      if (const auto found = tally.sample.find(gone); found != tally.sample.end()) return {found->first, found->second};
+    }
     Finding best;
     int most = 0;
     for (const auto& [name, votes] : tally.votes) {

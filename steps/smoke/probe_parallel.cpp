@@ -37,9 +37,10 @@ class ParallelProbe final : public Probe {
 
   ProbeReport run(SmokeSession& session) const override {
     ProbeReport report;
-    const bool structured = takes_schemas(session);
+    bool structured = false;
+    Finding finding = ask_for_schema(session, structured, report);
     int asked = 0, right = 0, refused = 0;
-    Finding finding;
+    std::vector<ChatCall> doubtful;
     for (int round = 0; round < kRounds && !finding && !session.stopped(); ++round) {
       std::vector<ChatCall> calls = make_calls(session, round, structured);
       for (ChatCall& call : calls) call.alongside = static_cast<int>(calls.size());
@@ -53,10 +54,15 @@ class ParallelProbe final : public Probe {
         exchange.right = !here && (schema || holds_answer(outcomes[i].reply.content.text, {exchange.expected}));
         ++asked;
         if (exchange.right) ++right;
-        if (overloaded(outcomes[i])) ++refused;
+        if (overloaded(outcomes[i])) {
+          ++refused;
+        } else if (!here && !schema && (!exchange.right || outcomes[i].reply.finish_reason == "length")) {
+          doubtful.push_back(calls[i]);
+        }
         if (here && !finding) finding = std::move(here);
       }
     }
+    if (!finding) finding = ask_alone(session, std::move(doubtful), asked, report);
     conclude(report, session.rules(), finding);
     if (!finding)
       report.summary = fmt::format("{} of {} right, {} at once", right, asked, session.rules().parallel_requests);
@@ -66,6 +72,8 @@ class ParallelProbe final : public Probe {
 
  private:
   static constexpr int kRounds = 2;
+  static constexpr int kLeastDoubts = 4;    // where numbers differ with the size of a batch, an answer may flip
+  static constexpr int kShareOfDoubts = 8;  // one in so many
 
   static unsigned seed(int round, std::size_t i) {
     return static_cast<unsigned>(round) * 40 + static_cast<unsigned>(i);
@@ -92,15 +100,44 @@ class ParallelProbe final : public Probe {
     return calls;
   }
 
-  // Alone, the server gives JSON for a schema: so it must in parallel.
-  static bool takes_schemas(SmokeSession& session) {
+  // Alone, the server gives JSON for a schema: so it must in parallel. A parser that takes JSON for thinking shows
+  // here only.
+  static Finding ask_for_schema(SmokeSession& session, bool& structured, ProbeReport& report) {
     ChatCall call;
     call.name = "parallel-json-alone";
     call.ask = "What is the capital of France? Answer in JSON.";
     call.max_tokens = session.rules().answer_tokens;
     call.response_format = json_format();
     const ChatOutcome outcome = session.chat(call);
-    return !outcome.trouble && is_json(outcome.reply.content.text);
+    structured = !outcome.trouble && is_json(outcome.reply.content.text);
+    if (outcome.trouble) return {};
+    Finding finding = judge_reply(session.rules(), outcome.reply, TextKind::answer);
+    if (finding.symptom_class != "answer_in_reasoning") return {};
+    record(report, session, call, outcome, finding).expected = "JSON as the schema says";
+    return finding;
+  }
+
+  // Neither damaged nor right, or without an end: a weak model's own, unless it does better alone, and often.
+  static Finding ask_alone(SmokeSession& session, std::vector<ChatCall> doubtful, int asked, ProbeReport& report) {
+    const auto enough = static_cast<std::size_t>(std::max(kLeastDoubts, asked / kShareOfDoubts));
+    if (doubtful.size() < enough) return {};
+    std::size_t better = 0;
+    for (std::size_t i = 0; i < doubtful.size() && better < enough && !session.stopped(); ++i) {
+      ChatCall& call = doubtful[i];
+      call.name += "-alone";
+      call.alongside = 1;
+      const ChatOutcome outcome = session.chat(call);
+      const std::string word = call.ask.substr(call.ask.rfind(' ') + 1);
+      const bool right = !outcome.trouble && outcome.reply.finish_reason != "length" &&
+                         !judge_reply(session.rules(), outcome.reply, TextKind::answer) &&
+                         holds_answer(outcome.reply.content.text, {word});
+      record(report, session, call, outcome, outcome.trouble).expected = word + ", alone";
+      if (right) ++better;
+    }
+    if (better < enough) return {};
+    return {"concurrency_corruption",
+            fmt::format("{} of {} wrong or without an end in parallel, at least {} of them right alone",
+                        doubtful.size(), asked, better)};
   }
 
   static bool is_json(const std::string& text) { return Value::parse(text, nullptr, false).is_object(); }
@@ -120,6 +157,8 @@ class ParallelProbe final : public Probe {
       return {"concurrency_corruption",
               "no JSON although a schema was given, alone it was: " + describe_reply(outcome.reply)};
     }
+    // A parser's fault has nothing to do with others beside it.
+    if (found.symptom_class == "answer_in_reasoning") return found;
     if (found) return {"concurrency_corruption", "in parallel: " + found.what};
     for (std::size_t other = 0; other < count; ++other) {
       const std::string word = code_word(seed(round, other));

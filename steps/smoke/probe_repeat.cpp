@@ -59,7 +59,9 @@ class RepeatProbe final : public Probe {
     right = !finding && holds_answer(outcome.reply.content.text, question.expect);
     const bool again = turn > 0;
     if (finding.symptom_class == "length_truncated_reasoning") finding = {};
-    if (finding && !outcome.trouble && again) finding.symptom_class = "prefix_cache_corruption";
+    // A parser's fault has nothing to do with what is in a cache.
+    const bool parser = finding.symptom_class == "answer_in_reasoning";
+    if (finding && !outcome.trouble && again && !parser) finding.symptom_class = "prefix_cache_corruption";
     if (!finding && again && first_right && !right) {
       finding = {"prefix_cache_corruption",
                  fmt::format("right the first time, at repeat {}: {}", turn + 1, describe_reply(outcome.reply))};

@@ -1,6 +1,9 @@
 // P7: the same question as a stream gives the same answer, one [DONE], token counts, and no error object.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "steps/smoke/known_answers.hpp"
 #include "steps/smoke/probe.hpp"
 
@@ -49,6 +52,9 @@ class StreamProbe final : public Probe {
       return {"stream_empty", describe_reply(streamed)};
     }
     Finding found = judge_reply(session.rules(), streamed, TextKind::answer);
+    if (!found && plain != nullptr && holds_thought(*plain, streamed)) {
+      return {"reasoning_leak_stream", "what is thinking without streaming is in the answer with it"};
+    }
     if (found.symptom_class == "reasoning_leak") return {"reasoning_leak_stream", found.what};
     if (found) return {plain_text ? "stream_corruption" : found.symptom_class, found.what};
     if (plain_text && normal_form(plain->content.text) != normal_form(streamed.content.text) &&
@@ -56,7 +62,29 @@ class StreamProbe final : public Probe {
       return {"stream_corruption", "another answer than without streaming: " + describe_reply(streamed)};
     }
     if (call.include_usage && !streamed.has_usage) return {"usage_wrong", "no token counts although asked for"};
-    return {};
+    return plain_text ? compare_counts(*plain, streamed) : Finding{};
+  }
+
+  // The end of the plain thought within the streamed answer, and not within the plain one.
+  static bool holds_thought(const ChatReply& plain, const ChatReply& streamed) {
+    constexpr std::size_t least = 20;  // characters; less may be in an answer by chance
+    constexpr std::size_t most = 40;
+    const std::string thought = normal_form(plain.reasoning.text);
+    if (thought.size() < least) return false;
+    const std::string end = thought.substr(thought.size() - std::min(most, thought.size()));
+    return normal_form(streamed.content.text).find(end) != std::string::npos &&
+           normal_form(plain.content.text).find(end) == std::string::npos;
+  }
+
+  // The same text has as many tokens either way; servers differ by the end token.
+  static Finding compare_counts(const ChatReply& plain, const ChatReply& streamed) {
+    const bool comparable = plain.content.text == streamed.content.text && !plain.reasoning.has_text() &&
+                            !streamed.reasoning.has_text() && plain.completion_tokens && streamed.completion_tokens;
+    if (!comparable) return {};
+    constexpr std::int64_t grace = 2;
+    if (std::abs(*plain.completion_tokens - *streamed.completion_tokens) <= grace) return {};
+    return {"usage_wrong", fmt::format("the same text counts {} tokens, {} as a stream", *plain.completion_tokens,
+                                       *streamed.completion_tokens)};
   }
 };
 

@@ -33,11 +33,27 @@ Finding judge_call(const ToolCall& call) {
   return {};
 }
 
+// JSON that calls the tool by name, bare or in a code block: what models write where no parser takes it out.
+bool has_json_call(const TextField& field) {
+  const auto holds = [&](const char* word) { return field.text.find(word) != std::string::npos; };
+  return holds("\"get_weather\"") && (holds("\"arguments\"") || holds("\"parameters\""));
+}
+
+Finding judge_called(const ChatReply& reply) {
+  Finding finding = judge_call(reply.tools.empty() ? ToolCall{} : reply.tools.front());
+  if (finding) return finding;
+  if (reply.finish_reason == "length") return {"never_stops", "the call came, but no end of the turn"};
+  if (reply.content.state == FieldState::blank) return {"tool_call_shape", "blanks in content beside the call"};
+  return {};
+}
+
 // Nothing and no call: the model chose to answer by itself.
 Finding judge_tools(const SmokeRules& rules, const ChatReply& reply) {
-  if (reply.tool_calls > 0) return judge_call(reply.tools.empty() ? ToolCall{} : reply.tools.front());
+  if (reply.tool_calls > 0) return judge_called(reply);
   if (has_markup(rules, reply.reasoning)) return {"tool_call_in_reasoning", "the call came as thinking"};
-  if (has_markup(rules, reply.content)) return {"tool_call_unparsed", "the call came as text"};
+  if (has_markup(rules, reply.content) || has_json_call(reply.content)) {
+    return {"tool_call_unparsed", "the call came as text"};
+  }
   if (reply.finish_reason == "tool_calls") return {"tool_call_unparsed", "finished for a call, but none is there"};
   return judge_reply(rules, reply, TextKind::answer);
 }
@@ -65,17 +81,36 @@ class ToolsProbe final : public Probe {
       report.summary = "the model answered without a call";
       return report;
     }
-    if (!finding) finding = as_stream(session, call, report);
+    for (int turn = 0; turn < kStreams && !finding && !session.stopped(); ++turn) {
+      finding = as_stream(session, call, report);
+    }
+    if (!finding) finding = as_required_stream(session, call, report);
     conclude(report, session.rules(), finding);
     if (!finding) report.summary = "called, plainly and as a stream";
     return report;
   }
 
  private:
+  static constexpr int kStreams = 3;  // calls were seen to be missing from some streams only (vllm#27641)
+
   static Finding as_stream(SmokeSession& session, ChatCall call, ProbeReport& report) {
     call.name += "-stream";
     call.stream = true;
+    return judge_stream(session, call, session.chat(call), report);
+  }
+
+  // A parser of its own in vLLM (#24509). Servers that know no such choice refuse it.
+  static Finding as_required_stream(SmokeSession& session, ChatCall call, ProbeReport& report) {
+    call.name += "-required";
+    call.stream = true;
+    call.tool_choice = "required";
     const ChatOutcome outcome = session.chat(call);
+    if (outcome.status >= 400 && outcome.status < 500) return {};
+    return judge_stream(session, call, outcome, report);
+  }
+
+  static Finding judge_stream(SmokeSession& session, const ChatCall& call, const ChatOutcome& outcome,
+                              ProbeReport& report) {
     Finding finding = outcome.trouble;
     if (!finding && outcome.reply.tool_calls == 0) {
       finding = {"tool_call_stream_only", "plainly a call, as a stream none: " + describe_reply(outcome.reply)};

@@ -199,7 +199,7 @@ std::string SmokeSession::chat_body(const ChatCall& call) const {
   if (!call.plain && (call.think || thinking_off)) body["chat_template_kwargs"] = {{"enable_thinking", call.think}};
   if (!call.tools.is_null()) {
     body["tools"] = call.tools;
-    body["tool_choice"] = "auto";
+    body["tool_choice"] = call.tool_choice;
   }
   if (!call.response_format.is_null()) body["response_format"] = call.response_format;
   return body.dump(-1, ' ', false, Value::error_handler_t::replace);

@@ -26,7 +26,8 @@ struct ChatCall {
   std::int64_t prompt_tokens = 0;  // about as many, for prompts that take long to read
   int alongside = 1;               // requests that are sent at once: the server may take one after the other
   Value tools;                     // list of tool definitions; null: none
-  Value response_format;           // null: none
+  std::string tool_choice = "auto";
+  Value response_format;  // null: none
 };
 
 struct ChatOutcome {
@@ -78,6 +79,7 @@ class SmokeSession {
   bool thinks = false;        // an answer came with reasoning
   std::optional<double> first_token_seconds;
   std::optional<double> tokens_per_second;
+  std::vector<KnownQuestion> answered_right;  // without any fault, in this test
   // The plain reply to the first question, for comparison with the streamed one.
   std::optional<ChatReply> plain_first;
 

@@ -7,6 +7,7 @@
 
 #include "steps/smoke/probe.hpp"
 #include "steps/smoke/server_log.hpp"
+#include "steps/smoke/went_bad.hpp"
 
 namespace millwright {
 namespace {
@@ -18,6 +19,7 @@ ProbeReport run_probe(const Probe& probe, SmokeSession& session) {
   ProbeReport report = probe.run(session);
   report.name = probe.name();
   report.title = probe.title();
+  check_whether_all_went_bad(session, report);
   report.seconds = seconds_between(start, session.clock().steady());
   return report;
 }

@@ -124,6 +124,7 @@ void measure_letters(const std::vector<char32_t>& text, TextSigns& signs) {
   std::size_t run = 0, switches = 0, foreign = 0;
   Script last = Script::none;
   char32_t previous = 0;
+  std::set<Script> scripts;
   for (const char32_t c : text) {
     run = c == previous ? run + 1 : 1;
     previous = c;
@@ -136,7 +137,9 @@ void measure_letters(const std::vector<char32_t>& text, TextSigns& signs) {
     if (script != Script::latin) ++foreign;
     if (last != Script::none && script != last) ++switches;
     last = script;
+    scripts.insert(script);
   }
+  signs.scripts = scripts.size();
   if (signs.letters > 0) {
     signs.script_switches = 100.0 * static_cast<double>(switches) / static_cast<double>(signs.letters);
     signs.foreign_letters = static_cast<double>(foreign) / static_cast<double>(signs.letters);

@@ -22,6 +22,7 @@ struct TextSigns {
   std::size_t longest_run = 0;             // of one character; blanks do not count, rulers and dots a quarter
   std::size_t longest_word = 0;            // in characters, between blanks
   double script_switches = 0;              // changes of script from letter to letter, per 100 letters
+  std::size_t scripts = 0;                 // how many there are among the letters
   double foreign_letters = 0;              // share (0..1) of letters that are not Latin
   double distinct_words = 0;               // different words over words
   double common_words = 0;                 // share (0..1) of words that are among the most common English ones

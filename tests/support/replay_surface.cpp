@@ -18,8 +18,10 @@ int count_tokens(const ReplayAnswer& answer) {
 }
 
 Value usage_of(const ReplayAnswer& answer, const ReplayRequest& request) {
-  const int tokens = count_tokens(answer);
-  const int prompt = 10 + static_cast<int>(split(request.ask(), ' ').size() * 13 / 10);  // as English text has
+  if (answer.usage == "none") return nullptr;
+  const bool zero = answer.usage == "zero";
+  const int tokens = zero ? 0 : count_tokens(answer);
+  const int prompt = zero ? 0 : prompt_tokens(request);
   return {{"prompt_tokens", prompt}, {"completion_tokens", tokens}, {"total_tokens", prompt + tokens}};
 }
 
@@ -31,6 +33,12 @@ Value logprobs_of(const ReplayAnswer& answer) {
     tokens.push_back({{"token", answer.content}, {"logprob", -0.01}, {"top_logprobs", Value::array()}});
   }
   return {{"content", tokens}};
+}
+
+}  // namespace
+
+int prompt_tokens(const ReplayRequest& request) {
+  return 10 + static_cast<int>(split(request.ask(), ' ').size() * 13 / 10);  // as English text has
 }
 
 ReplayReply plain_chat(const std::string& engine, const ReplayAnswer& answer, const ReplayRequest& request) {
@@ -45,6 +53,8 @@ ReplayReply plain_chat(const std::string& engine, const ReplayAnswer& answer, co
   if (engine == "llama.cpp") body["system_fingerprint"] = "b11669-replay";
   return json_reply(body);
 }
+
+namespace {
 
 Value chunk_of(const Value& delta, const Value& finish) {
   return {{"object", "chat.completion.chunk"},
@@ -89,6 +99,8 @@ std::string echo_of(const std::string& ask) {
   return {};
 }
 
+}  // namespace
+
 ReplayReply streamed_chat(const std::string& engine, const ReplayAnswer& answer, const ReplayRequest& request) {
   ReplayReply reply;
   reply.content_type = "text/event-stream";
@@ -99,20 +111,24 @@ ReplayReply streamed_chat(const std::string& engine, const ReplayAnswer& answer,
   add_tool_deltas(reply.pieces, answer.tool_calls);
   reply.pieces.push_back({sse(chunk_of(Value::object(), answer.finish)), Milliseconds(0)});
   const Value options = request.json.value("stream_options", Value::object());
-  if (options.value("include_usage", false)) {
+  if (options.value("include_usage", false) && answer.usage != "none") {
     reply.pieces.push_back({sse({{"choices", Value::array()}, {"usage", usage_of(answer, request)}}), Milliseconds(0)});
   }
   reply.pieces.push_back({"data: [DONE]\n\n", Milliseconds(0)});
   return reply;
 }
 
-Value models_of(const std::string& engine) {
+std::string delta_event(const Value& delta, const Value& finish) { return sse(chunk_of(delta, finish)); }
+
+namespace {
+
+Value models_of(const std::string& engine, std::optional<int> context) {
   Value entry = {
       {"id", "replayed-model"}, {"object", "model"}, {"owned_by", engine == "llama.cpp" ? "llamacpp" : engine}};
   if (engine == "llama.cpp") {
-    entry["meta"] = {{"n_ctx", 2048}, {"n_ctx_train", 32768}};
+    entry["meta"] = {{"n_ctx", context.value_or(2048)}, {"n_ctx_train", 32768}};
   } else {
-    entry["max_model_len"] = 32768;
+    entry["max_model_len"] = context.value_or(32768);
     entry["root"] = "replayed-model";
   }
   return {{"object", "list"}, {"data", {entry}}};
@@ -157,6 +173,10 @@ ReplayAnswer healthy_answer(const ReplayRequest& request) {
     answer.content = echo;
     return answer;
   }
+  if (const std::size_t names = ask.find("nothing else: "); names != std::string::npos) {
+    answer.content = ask.substr(names + 14);
+    return answer;
+  }
   if (request.json.contains("tools")) return tool_answer("get_weather", R"({"city": "Paris"})");
   if (request.json.contains("response_format")) {
     answer.content = R"({"capital": "Paris"})";
@@ -192,9 +212,9 @@ ReplayModel instead(ReplayReply reply) {
   };
 }
 
-ReplayBehaviour engine_surface(const std::string& engine, ReplayModel model) {
-  return [engine, model](const ReplayRequest& request) -> ReplayReply {
-    if (request.path == "/v1/models") return json_reply(models_of(engine));
+ReplayBehaviour engine_surface(const std::string& engine, ReplayModel model, std::optional<int> context) {
+  return [engine, model, context](const ReplayRequest& request) -> ReplayReply {
+    if (request.path == "/v1/models") return json_reply(models_of(engine, context));
     if (request.path == "/health") return engine == "llama.cpp" ? json_reply({{"status", "ok"}}) : text_reply("");
     if (request.path == "/version" && engine == "vllm") return json_reply({{"version", "0.23.0"}});
     if (request.path == "/get_server_info" && engine == "sglang") return json_reply({{"version", "0.5.9"}});

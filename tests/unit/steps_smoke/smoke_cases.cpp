@@ -152,11 +152,11 @@ void add_garbage(std::vector<SmokeCase>& cases) {
   garbage("C032 control tokens", "vllm",
           changed([](ReplayAnswer& a) { a.content = a.content.get<std::string>() + "<|end|><|start_header_id|>"; }),
           "control_token_leak");
-  garbage("C153 goes on as the other side", "vllm", changed([](ReplayAnswer& a) {
+  garbage("right, then goes on as the other side", "vllm", changed([](ReplayAnswer& a) {
             a.content = a.content.get<std::string>() + "\nUser: and then?\nAssistant: well";
             a.finish = "length";
           }),
-          "template_missing");
+          "never_stops");
   garbage("C151 never stops", "sglang", changed([](ReplayAnswer& a) {
             a.content = a.content.get<std::string>() + " is what I say, and there is a lot more that I could tell";
             a.finish = "length";
@@ -249,7 +249,7 @@ void add_later(std::vector<SmokeCase>& cases) {
                                                 R"({"choices":[{"message":{"content":"Paris"},"finish_reason":)"
                                                 R"("stop","logprobs":{"content":[{"token":"P","logprob":NaN}]}}]})")))),
        "fail", "logprob_500", "logprobs"});
-  cases.push_back({"C141 no token counts",
+  cases.push_back({"counts of zero tokens",
                    engine_surface("sglang",
                                   [](const ReplayRequest& request) {
                                     ReplayAnswer answer = healthy_answer(request);
