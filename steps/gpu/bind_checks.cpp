@@ -19,12 +19,6 @@ bool contains(const std::vector<std::string>& list, const std::string& one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
 
-std::string vm_text(const VmClaims& claims, const std::string& id) {
-  const auto vm = claims.machines.find(id);
-  return vm == claims.machines.end() || vm->second.name.empty() ? "VM " + id
-                                                                : fmt::format("VM {} ({})", id, vm->second.name);
-}
-
 bool leaves_nvidia(const std::vector<Move>& moves) {
   return std::any_of(moves.begin(), moves.end(), [](const Move& move) { return move.from == "nvidia"; });
 }
@@ -100,7 +94,10 @@ Result<void> check_holders(const GpuFacts& facts, const BindPicture& picture) {
     who.push_back(fmt::format("{} has {}", holder->text(), join(holder->devices, ", ")));
   std::string hint = "end it, or have it give the GPU back, and run this again";
   const Holder& first = *holders.front();
-  if (first.kind == HolderKind::virtual_machine && !first.id.empty()) hint = "qm shutdown " + first.id + " ends it";
+  if (first.kind == HolderKind::virtual_machine) {
+    const bool domain = first.id.empty() && facts.claims.machines.count(first.name) != 0;
+    if (domain || !first.id.empty()) hint = facts.claims.to_end(domain ? first.name : first.id) + " ends it";
+  }
   if (first.kind == HolderKind::service) hint = "systemctl stop " + first.id + " ends it";
   return refuse("in use: " + join(who, "; "), hint);
 }
@@ -112,25 +109,22 @@ Result<void> check_claims(const GpuFacts& facts, BindPicture& picture, const Bin
     const auto reserved = facts.claims.reserved.find(address);
     if (reserved != facts.claims.reserved.end() && facts.function(address).on_vfio()) {
       return refuse(
-          fmt::format("{} is in use by {}, by Proxmox's own list", address, vm_text(facts.claims, reserved->second)),
-          "qm shutdown " + reserved->second + " ends it");
+          fmt::format("{} is in use by {}, by Proxmox's own list", address, facts.claims.title(reserved->second)),
+          facts.claims.to_end(reserved->second) + " ends it");
     }
     for (const VmClaim& claim : facts.claims.on(address)) {
       const auto vm = facts.claims.machines.find(claim.vm);
       if (vm == facts.claims.machines.end() || vm->second.is_template) continue;
       const std::string how = claim.mapping.empty() ? claim.key : claim.key + ", mapping " + claim.mapping;
-      const std::string what =
-          fmt::format("{} is configured with {} ({})", vm_text(facts.claims, claim.vm), address, how);
+      const std::string what = fmt::format("{} is configured with {} ({})", facts.claims.title(claim.vm), address, how);
       if (vm->second.running && facts.function(address).on_vfio()) {
-        return refuse(what + ", and runs",
-                      fmt::format("qm shutdown {} ends it; qm set {} --delete {} takes it out for good", claim.vm,
-                                  claim.vm, claim.key));
+        return refuse(what + ", and runs", fmt::format("{} ends it; {} takes it out for good",
+                                                       facts.claims.to_end(claim.vm), facts.claims.to_take_out(claim)));
       }
       if (vm->second.starts_at_boot) {
-        return refuse(
-            what + ", and takes it back when it starts with the host",
-            fmt::format("qm set {} --delete {} takes it out; qm set {} --onboot 0 leaves it in for a start by hand",
-                        claim.vm, claim.key, claim.vm));
+        return refuse(what + ", and takes it back when it starts with the host",
+                      fmt::format("{} takes it out; {} leaves it in for a start by hand",
+                                  facts.claims.to_take_out(claim), facts.claims.to_start_by_hand(claim.vm)));
       }
       if (told.insert(claim.vm + claim.key).second) {
         picture.notes.push_back(what + ": starting it takes the GPU back");
@@ -156,7 +150,7 @@ Result<void> check_groups(const GpuFacts& facts, const BindPicture& picture, con
       if (!f.on_vfio()) continue;
       const auto claims = facts.claims.on(peer);
       const std::string who =
-          claims.empty() ? "vfio-pci has it for a VM" : vm_text(facts.claims, claims.front().vm) + " needs it";
+          claims.empty() ? "vfio-pci has it for a VM" : facts.claims.title(claims.front().vm) + " needs it";
       return refuse(fmt::format("{}, and {}: it could not be used any more", shares, who),
                     "select both, or move one of the boards to another slot");
     }

@@ -314,6 +314,25 @@ constexpr std::string_view kVirtualMachines = R"sh(for f in "$R/etc/pve/qemu-ser
 done
 [ ! -r "$R/etc/pve/mapping/pci.cfg" ] || awk '{ print "mapping\t" $0 }' "$R/etc/pve/mapping/pci.cfg"
 [ ! -r "$R/run/qemu-server/pci-id-reservations" ] || awk '{ print "reserved\t" $0 }' "$R/run/qemu-server/pci-id-reservations"
+# What runs may have got devices since: its own record is read as well.
+for f in "$R/etc/libvirt/qemu"/*.xml "$R/run/libvirt/qemu"/*.xml; do
+  [ -r "$f" ] || continue
+  i=${f##*/}
+  i=${i%.xml}
+  up=no
+  if [ -r "$R/run/libvirt/qemu/$i.pid" ]; then
+    rd "$R/run/libvirt/qemu/$i.pid"
+    [ ! -d "$R/proc/$v" ] || up=yes
+  fi
+  boot=no
+  [ ! -e "$R/etc/libvirt/qemu/autostart/$i.xml" ] || boot=yes
+  rec domain "$i" "$up" "$boot"
+  tr '\n<' ' \n' <"$f" | awk -v i="$i" '
+    function of(name) { return match($0, name "=[\"'"'"'][^\"'"'"']*") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 2) : "0" }
+    /^hostdev / { pci = /type=["'"'"']pci["'"'"']/ } /^\/hostdev/ { pci = 0 }
+    /^source/ { source = pci } /^\/source/ { source = 0 }
+    /^address / && source { print "hostdev\t" i "\t" of("domain") "\t" of("bus") "\t" of("slot") "\t" of("function") }'
+done
 for f in "$R/etc/pve/lxc"/*.conf "$R/var/lib/lxc"/*/config; do
   [ -r "$f" ] || continue
   awk -v f="${f#"$R"}" '/^\[/ { exit } /^#/ { next } /\/dev\/(nvidia|dri)/ { print "container\t" f "\t" $0 }' "$f"

@@ -120,6 +120,7 @@ Value to_json(const GpuFacts& facts) {
     }
     out["virtual_machines"].push_back({{"id", id},
                                        {"name", maybe(vm.name)},
+                                       {"manager", vm.libvirt ? "libvirt" : "proxmox"},
                                        {"running", vm.running},
                                        {"starts_at_boot", vm.starts_at_boot},
                                        {"claims", claims}});

@@ -150,7 +150,9 @@ void Parser::take(const Fields& f) {
   if (what == "proc") processes_[at(1)] = {at(2), text(at(3)), text(at(4)), text(at(5))};
   if (what == "fb") facts_.console.push_back(at(1));
   if (what == "console") facts_.console_on.push_back(at(1));
-  if (what == "vm" || what == "vmline" || what == "mapping" || what == "reserved") claims_.push_back(f);
+  if (what == "vm" || what == "vmline" || what == "mapping" || what == "reserved" || what == "domain" ||
+      what == "hostdev")
+    claims_.push_back(f);
   if (what == "container") facts_.container_claims.push_back(at(1) + ": " + at(2));
   if (what == "smirc" && at(1) == "late") facts_.smi_late = true;
   if (what == "smirc") facts_.smi_status = number(at(1));
@@ -237,6 +239,8 @@ void Parser::make_holders() {
     // The line itself begins with a tab.
     if (f[0] == "mapping") builder.mapping_line(join(Fields(f.begin() + 1, f.end()), "\t"));
     if (f[0] == "reserved" && f.size() >= 2) builder.reservation(f[1]);
+    if (f[0] == "domain" && f.size() >= 4) builder.domain(f[1], f[2] == "yes", f[3] == "yes");
+    if (f[0] == "hostdev" && f.size() >= 6) builder.hostdev(f[1], {f[2], f[3], f[4], f[5]});
   }
   facts_.claims = builder.finish();
 }

@@ -47,11 +47,8 @@ std::vector<std::string> remarks(const GpuFacts& facts, const Gpu& gpu) {
   }
   for (const VmClaim& claim : facts.claims.on(gpu.address)) {
     const auto vm = facts.claims.machines.find(claim.vm);
-    std::string text = "VM " + claim.vm;
-    if (vm != facts.claims.machines.end()) {
-      if (!vm->second.name.empty()) text += " (" + vm->second.name + ")";
-      text += vm->second.running ? ", running," : "";
-    }
+    std::string text = facts.claims.title(claim.vm);
+    if (vm != facts.claims.machines.end() && vm->second.running) text += ", running,";
     text += fmt::format(" has it as {}", claim.key);
     if (!claim.mapping.empty()) text += " by mapping " + claim.mapping;
     if (vm != facts.claims.machines.end() && vm->second.starts_at_boot) text += " and starts at boot";

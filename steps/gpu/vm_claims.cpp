@@ -1,6 +1,9 @@
 #include "steps/gpu/vm_claims.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <regex>
 
 #include "orchestrator/base/text.hpp"
@@ -39,6 +42,52 @@ std::vector<VmClaim> VmClaims::on(std::string_view address) const {
     if (claim_names(claim, address)) out.push_back(claim);
   }
   return out;
+}
+
+std::string VmClaims::title(const std::string& vm) const {
+  const auto found = machines.find(vm);
+  if (found == machines.end()) return "VM " + vm;
+  if (found->second.libvirt) return "domain " + vm;
+  return found->second.name.empty() ? "VM " + vm : fmt::format("VM {} ({})", vm, found->second.name);
+}
+
+namespace {
+
+bool is_libvirt(const VmClaims& claims, const std::string& vm) {
+  const auto found = claims.machines.find(vm);
+  return found != claims.machines.end() && found->second.libvirt;
+}
+
+}  // namespace
+
+std::string VmClaims::to_end(const std::string& vm) const {
+  return (is_libvirt(*this, vm) ? "virsh shutdown " : "qm shutdown ") + vm;
+}
+
+std::string VmClaims::to_take_out(const VmClaim& claim) const {
+  if (is_libvirt(*this, claim.vm)) return fmt::format("virsh edit {} (its <hostdev>)", claim.vm);
+  return fmt::format("qm set {} --delete {}", claim.vm, claim.key);
+}
+
+std::string VmClaims::to_start_by_hand(const std::string& vm) const {
+  return is_libvirt(*this, vm) ? "virsh autostart --disable " + vm : fmt::format("qm set {} --onboot 0", vm);
+}
+
+void VmClaimsBuilder::domain(const std::string& name, bool running, bool starts_at_boot) {
+  VirtualMachine& vm = out_.machines[name];
+  vm.id = name;
+  vm.libvirt = true;
+  vm.running = running;
+  vm.starts_at_boot = starts_at_boot;
+}
+
+void VmClaimsBuilder::hostdev(const std::string& name, const std::array<std::string, 4>& address) {
+  const auto number = [&](std::size_t at) { return std::strtoul(address[at].c_str(), nullptr, 0); };
+  const std::string text = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", number(0), number(1), number(2), number(3));
+  const std::string pattern = normal_pci_address(text);
+  const auto same = [&](const VmClaim& claim) { return claim.vm == name && claim.pattern == pattern; };
+  if (pattern.empty() || std::any_of(hostdevs_.begin(), hostdevs_.end(), same)) return;
+  hostdevs_.push_back({name, "hostdev", pattern, "", ""});
 }
 
 void VmClaimsBuilder::machine(const std::string& id, bool running) {
@@ -110,6 +159,7 @@ void VmClaimsBuilder::add_claims(const Line& line) {
 
 VmClaims VmClaimsBuilder::finish() {
   for (const Line& line : lines_) add_claims(line);
+  out_.claims.insert(out_.claims.end(), hostdevs_.begin(), hostdevs_.end());
   return std::move(out_);
 }
 

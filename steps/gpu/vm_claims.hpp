@@ -1,8 +1,9 @@
-// Which virtual machines of a Proxmox host are configured to get which PCI device.
+// Which virtual machines of Proxmox or libvirt are configured to get which PCI device.
 //
 // Pure functions; any thread.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,8 +12,8 @@
 namespace millwright::gpu {
 
 struct VmClaim {
-  std::string vm;       // "101"
-  std::string key;      // "hostpci0"
+  std::string vm;       // "101"; a domain of libvirt: its name
+  std::string key;      // "hostpci0", "hostdev"
   std::string pattern;  // what it names: "0000:01:00" (all functions), "0000:01:00.0"
   std::string mapping;  // by which it was named; empty: directly
   std::string section;  // empty: what runs; "PENDING": from its next start on; else the name of a snapshot
@@ -21,6 +22,7 @@ struct VmClaim {
 struct VirtualMachine {
   std::string id, name;
   bool running = false, starts_at_boot = false, is_template = false;
+  bool libvirt = false;                      // else Proxmox's
   std::vector<std::string> pending_deletes;  // "hostpci0": goes away with its next start
 };
 
@@ -31,6 +33,14 @@ struct VmClaims {
 
   // Claims on a function, those of snapshots left out.
   std::vector<VmClaim> on(std::string_view address) const;
+
+  // "VM 101 (win11)", "domain win11".
+  std::string title(const std::string& vm) const;
+  // Commands for a person: what ends it, what takes the device out of its configuration, what keeps it from starting
+  // with the host.
+  std::string to_end(const std::string& vm) const;
+  std::string to_take_out(const VmClaim& claim) const;
+  std::string to_start_by_hand(const std::string& vm) const;
 };
 
 bool claim_names(const VmClaim& claim, std::string_view address);
@@ -46,6 +56,9 @@ class VmClaimsBuilder {
   void line(const std::string& id, const std::string& section, const std::string& text);
   void mapping_line(const std::string& text);
   void reservation(const std::string& text);
+  void domain(const std::string& name, bool running, bool starts_at_boot);
+  // Domain, bus, slot and function as libvirt writes them: "0x0000".
+  void hostdev(const std::string& name, const std::array<std::string, 4>& address);
   VmClaims finish();
 
  private:
@@ -57,6 +70,7 @@ class VmClaimsBuilder {
   std::string hostname_;
   VmClaims out_;
   std::vector<Line> lines_;
+  std::vector<VmClaim> hostdevs_;
   std::map<std::string, std::vector<std::string>> mappings_;  // name -> patterns of this host
   std::string mapping_;
 };

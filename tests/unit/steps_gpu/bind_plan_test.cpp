@@ -232,6 +232,18 @@ TEST_F(GpuBind, V18TheLinkDecidesWhetherItIsSo) {
   expect_within(gpu::plan_bind(facts(), wish("nvidia"))->actions[0].script, {"mw_wait_driver \"$a\" \"$t\""});
 }
 
+// V19 with libvirt: ended and taken out by its own words.
+TEST_F(GpuBind, V19ARunningDomainOfLibvirtIsRefusedByName) {
+  two("vfio-pci", "vfio-pci");
+  tree_.write(
+      "/etc/libvirt/qemu/win11.xml",
+      "<domain><devices><hostdev mode='subsystem' type='pci'><source>"
+      "<address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source></hostdev></devices></domain>\n");
+  tree_.write("/run/libvirt/qemu/win11.pid", "4711\n");
+  tree_.add_process(4711, "qemu-system-x86", "/dev/null");
+  expect_within(refusal(wish("nvidia")), {"domain win11", "0000:01:00.0", "virsh shutdown win11", "virsh edit win11"});
+}
+
 // V19, V20: a virtual machine has it, or takes it back.
 TEST_F(GpuBind, V19ARunningVmIsRefusedByIdAndName) {
   two("vfio-pci", "vfio-pci");

@@ -93,5 +93,58 @@ TEST(VmClaims, TellWhatRunsStartsAtBootAndIsReserved) {
   EXPECT_NE(table.find("VM 101 (win11), running, has it as hostpci0 and starts at boot"), std::string::npos) << table;
 }
 
+// As `virsh define` writes it; an address outside <source> is the guest's.
+constexpr const char* kDomain = R"(<domain type='kvm'>
+  <name>win11</name>
+  <devices>
+    <interface type='hostdev' managed='yes'>
+      <source><address type='pci' domain='0x0000' bus='0x02' slot='0x00' function='0x0'/></source>
+    </interface>
+    <hostdev mode='subsystem' type='usb' managed='yes'>
+      <source><address bus='1' device='4'/></source>
+    </hostdev>
+    <hostdev mode='subsystem' type='pci' managed='yes'>
+      <driver name='vfio'/>
+      <source>
+        <address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>
+      </source>
+      <address type='pci' domain='0x0000' bus='0x02' slot='0x00' function='0x0'/>
+    </hostdev>
+  </devices>
+</domain>
+)";
+
+TEST(VmClaims, HostdevsOfLibvirt) {
+  const HostTree tree;
+  tree.add_a6000("0000:01:00", 17, "vfio-pci", "vfio-pci");
+  tree.add_a6000("0000:02:00", 18, "vfio-pci", "vfio-pci");
+  tree.write("/etc/libvirt/qemu/win11.xml", kDomain);
+  tree.write("/etc/libvirt/qemu/autostart/win11.xml", kDomain);
+  VmClaims claims = tree.facts().claims;
+  EXPECT_EQ(on(claims, "0000:01:00.0"), "win11/hostdev ");
+  EXPECT_EQ(on(claims, "0000:01:00.1"), "");
+  EXPECT_EQ(on(claims, "0000:02:00.0"), "") << "a network card of its, and the address that the guest sees";
+  EXPECT_EQ(on(claims, "0000:00:01.4"), "") << "a USB device";
+  EXPECT_FALSE(claims.machines.at("win11").running);
+  EXPECT_TRUE(claims.machines.at("win11").starts_at_boot);
+  EXPECT_EQ(claims.title("win11"), "domain win11");
+  EXPECT_EQ(claims.to_end("win11"), "virsh shutdown win11");
+  EXPECT_EQ(claims.to_start_by_hand("win11"), "virsh autostart --disable win11");
+  EXPECT_EQ(claims.to_take_out(claims.on("0000:01:00.0")[0]), "virsh edit win11 (its <hostdev>)");
+}
+
+TEST(VmClaims, WhatWasPluggedIntoARunningDomainIsInItsStatus) {
+  const HostTree tree;
+  tree.add_a6000("0000:01:00", 17, "vfio-pci", "vfio-pci");
+  tree.add_process(4711, "qemu-system-x86", "/dev/vfio/17");
+  tree.write("/etc/libvirt/qemu/games.xml", "<domain type='kvm'><name>games</name></domain>\n");
+  tree.write("/run/libvirt/qemu/games.xml",
+             std::string("<domstatus state='running' pid='4711'>") + kDomain + "</domstatus>");
+  tree.write("/run/libvirt/qemu/games.pid", "4711\n");
+  const VmClaims claims = tree.facts().claims;
+  EXPECT_EQ(on(claims, "0000:01:00.0"), "games/hostdev ");
+  EXPECT_TRUE(claims.machines.at("games").running);
+}
+
 }  // namespace
 }  // namespace millwright
