@@ -96,11 +96,11 @@ Result<UnitState> StartWatch::poll() {
   NodeCommand command;
   command.script = poll_script(spec_, cursor_);
   auto answer = context_.node().run(command);
-  if (!answer) return fail(answer.error());
-  const std::size_t split_at = answer->out.find("----\n");
+  if (!answer && answer.error().kind != ErrorKind::timeout) return fail(answer.error());
+  const std::size_t split_at = answer ? answer->out.find("----\n") : std::string::npos;
   if (split_at == std::string::npos) {
     // A host that runs out of memory keeps even systemd from answering in time: the deadline decides.
-    unanswered_ = std::string(trim(answer->err));
+    unanswered_ = answer ? std::string(trim(answer->err)) : answer.error().message;
     if (!last_) last_ = UnitState{};
     return *last_;
   }
