@@ -33,7 +33,7 @@ def sources(tmp_path_factory):
         path = folder / f"sglang-{version}.tar"
         with tarfile.open(path, "w") as tar:
             tar.add(HERE / "engines/replayed_sglang.py", "bin/sglang-server")
-            tar.add(DATA / "smoke/story.ndjson", "bin/exchanges.ndjson")
+            tar.add(DATA / "story/exchanges.ndjson", "bin/exchanges.ndjson")
             tar.add(DATA / "planner/logs" / log, "bin/start.log")
             release = tarfile.TarInfo("bin/release")
             release.size, release.mode = len(version), 0o644
