@@ -8,6 +8,7 @@
 #include "rules_fixture.hpp"
 #include "smoke_cases.hpp"
 #include "steps/smoke/smoke.hpp"
+#include "tests/support/replay_case.hpp"
 #include "tests/support/replay_surface.hpp"
 
 namespace millwright {
@@ -40,6 +41,28 @@ TEST(RealServer, EveryCaseGetsItsVerdictAndClass) {
     EXPECT_EQ(report.symptom_class, c.symptom_class) << c.name;
   }
 }
+
+void replay_public_cases(const std::string& level) {
+  for (const ReplayCase& row : load_replay_cases(std::string(TEST_DATA) + "/smoke/cases")) {
+    if (row.level != level) continue;
+    ReplayServer* self = nullptr;
+    ReplayServer server([&self, behaviour = replay_of(row)](const ReplayRequest& request) {
+      ReplayReply reply = behaviour(request);
+      if (reply.ending == ReplayEnding::refuse) self->close_port();  // the process is gone, not one connection
+      return reply;
+    });
+    self = &server;
+    SmokeOptions options;
+    options.level = level;
+    const SmokeReport report = run_on(server.url(), options);
+    EXPECT_EQ(to_string(report.verdict), row.verdict) << row.place << " " << row.id;
+    EXPECT_EQ(report.symptom_class, row.observed) << row.place << " " << row.id;
+  }
+}
+
+TEST(RealServer, PublicCasesOfTheQuickLevel) { replay_public_cases("quick"); }
+
+TEST(RealServer, PublicCasesOfTheStandardLevel) { replay_public_cases("standard"); }
 
 TEST(RealServer, RecordedServersOfARealEngine) {
   const auto symptom = [](const std::string& name) {
