@@ -232,14 +232,14 @@ void complete(Options& options, const planner::LogReading& reading, const Knowle
   options.gpus = fmt::format("{}xgpu:{:.2f}GiB", ranks, has_total ? total->second : *pre);
 }
 
-// What the log says of the server besides. GPUs were named, so a start on the processor is none as wanted.
-Result<std::vector<LogFinding>> findings_of(const Options& options, const planner::LogReading& reading,
+// What the log says of the server besides. Where GPUs are named, a start on the processor is none as wanted.
+Result<std::vector<LogFinding>> findings_of(const std::string& file, const std::string& engine, bool gpus_named,
                                             const Knowledge& knowledge) {
-  auto signs = log_signs(knowledge, reading.engine);
+  auto signs = log_signs(knowledge, engine);
   if (!signs) return fail(signs.error());
-  auto text = text_of(options.logs.back());
+  auto text = text_of(file);
   if (!text) return fail(text.error());
-  return scan_log(*signs, options.gpus.empty() ? "" : "cuda", *text);
+  return scan_log(*signs, gpus_named ? "cuda" : "", *text);
 }
 
 std::string findings_text(const std::vector<LogFinding>& findings) {
@@ -290,9 +290,10 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
   }
   const planner::LogReading reading = std::move(readings.back());
   readings.pop_back();
+  const bool gpus_named = !options.gpus.empty();
   complete(options, reading, knowledge);
   const std::string& file = options.logs.back();
-  const auto findings = findings_of(options, reading, knowledge);
+  const auto findings = findings_of(file, reading.engine, gpus_named, knowledge);
   if (!findings) return session.refuse(findings.error());
   const bool failed = reading.failure.has_value();
   if (options.model.empty() || options.gpus.empty()) {
