@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "orchestrator/cli/interrupts.hpp"
+#include "orchestrator/journal/remedy_memory.hpp"
 #include "orchestrator/report/html.hpp"
 
 namespace millwright {
@@ -78,6 +79,7 @@ int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs, Show
   if (!journal) return session.fail_with(journal.error());
   const auto remedies = session.wiring.make_remedies(kinds.knowledge);
   if (!remedies) return session.refuse(remedies.error());
+  RemedyMemory remembered(session.state_directory() + "/remedies.json");
   const std::unique_ptr<Connector> connector = session.wiring.make_connector(*session.wiring.clock);
   const std::unique_ptr<HttpClient> http = session.wiring.make_http();
   const Interrupts interrupts;
@@ -93,6 +95,7 @@ int run_engine(const Session& session, const StepKinds& kinds, Diffs diffs, Show
     services.http = http.get();
     services.registry = &kinds.registry;
     services.remedies = remedies->get();
+    services.remembered = &remembered;
     Engine engine(services, interrupts.level());
     return work(engine);
   }();

@@ -18,6 +18,8 @@
 
 namespace millwright {
 
+class RemedyMemory;
+
 // Exit codes of the program (docs/design.md, section 10).
 enum class ExitCode : int {
   done = 0,
@@ -41,6 +43,7 @@ struct EngineServices {
   HttpClient* http = nullptr;
   const StepRegistry* registry = nullptr;
   const RemedyAdvisor* remedies = nullptr;
+  RemedyMemory* remembered = nullptr;  // what has cured which fault before; null: nothing is learned
 };
 
 // One host of the play with everything it needs; also what the journal keeps to resume.

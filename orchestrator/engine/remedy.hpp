@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "orchestrator/engine/step_runner.hpp"
+#include "orchestrator/journal/remedy_memory.hpp"
 
 namespace millwright {
 
@@ -28,8 +29,14 @@ class RemedyLoop {
     std::size_t step = 0;
     Remedy remedy;
     Holds held;
+    std::string worked_on;  // the host where it has helped before; empty: none
   };
-  std::optional<Choice> choose(std::size_t failed_step, const StepResult& failure) const;
+  std::optional<Choice> choose(std::size_t failed_step, const StepResult& failure);
+  // The next remedy by the advisor, or a later one of its list that has helped in a case like this one.
+  std::optional<Choice> propose(const RemedyQuery& query);
+  std::vector<WorkedRemedy> worked_before(const RemedyQuery& query);
+  void keep_learned();
+  void announce(const Choice& choice, const std::string& symptom, int attempt, int of);
   StepResult rerun(std::size_t from, std::size_t to, std::size_t& failed_at);
 
   RunContext& run_;
@@ -39,6 +46,8 @@ class RemedyLoop {
   std::map<std::size_t, Holds> holds_;
   std::map<std::size_t, int> attempts_;  // by the step whose handler it is
   std::string cured_by_;
+  std::vector<WorkedRemedy> in_effect_;  // of the cure that goes on: what was changed and stayed
+  bool warned_ = false;                  // that the memory cannot be read
 };
 
 // The class that decides what to try: of the verdict or of the error; empty when it has none.

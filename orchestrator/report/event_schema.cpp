@@ -193,7 +193,8 @@ constexpr const char* kDefinitions = R"json({
       "id": {"type": "string"},
       "title": {"type": "string"},
       "class": {"type": "string"},
-      "changes": {"type": "object"}
+      "changes": {"type": "object"},
+      "worked_on": {"type": "string"}
     }
   },
   "remedy_result": {

@@ -193,6 +193,7 @@ Engine Bench::engine() {
   services.http = &http;
   services.registry = &registry;
   services.remedies = &remedies;
+  services.remembered = remembered;
   return Engine(services, interrupt);
 }
 

@@ -124,6 +124,7 @@ class Bench {
   Journal* journal = &memory;
   StepRegistry registry;
   ListedRemedies remedies;
+  RemedyMemory* remembered = nullptr;
   NoHttp http;
   InterruptLevel interrupt{0};
   RunOptions options;
