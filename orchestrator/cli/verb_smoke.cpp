@@ -17,6 +17,7 @@
 #include "orchestrator/engine/engine.hpp"
 #include "orchestrator/report/junit.hpp"
 #include "steps/smoke/baseline.hpp"
+#include "steps/smoke/later.hpp"
 #include "steps/smoke/register.hpp"
 #include "steps/smoke/smoke.hpp"
 #include "steps/smoke/smoke_step.hpp"
@@ -34,6 +35,8 @@ struct Options {
   std::string evidence;
   std::string junit;
   std::string baseline;
+  std::string recheck;
+  bool accuracy = false;
 };
 
 // Failed exchanges are written here, named after the time, only once there is one to write.
@@ -185,6 +188,9 @@ int run(const Session& session, const Options& options) {
   if (!key) return session.refuse(key.error());
   const auto wait = parse_duration(options.wait);
   if (!wait) return session.refuse(wait.error());
+  const auto recheck =
+      read_recheck_times(options.recheck.empty() ? std::vector<std::string>() : split(options.recheck, ','));
+  if (!recheck) return session.refuse(recheck.error());
   const auto baseline = baseline_of(options.baseline);
   if (!baseline) return session.refuse(baseline.error());
   SmokeOptions smoke;
@@ -193,6 +199,8 @@ int run(const Session& session, const Options& options) {
   smoke.level = options.level;
   smoke.api_key = *key;
   smoke.ready_wait = *wait;
+  smoke.recheck = *recheck;
+  smoke.accuracy = options.accuracy;
   EvidenceFolder evidence(options.evidence, *session.wiring.clock);
   smoke.keep = [&](const std::string& name, std::string_view bytes) { return evidence.keep(name, bytes); };
   if (text) {
@@ -206,7 +214,9 @@ int run(const Session& session, const Options& options) {
   SmokeReport report = run_smoke(*http, *session.wiring.clock, **rules, smoke);
   if (*baseline) {
     compare_with_baseline(report, **baseline, **rules);
-    if (smoke.on_probe && report.probes.back().name == "speed") smoke.on_probe(report.probes.back());
+    for (const ProbeReport& probe : report.probes) {
+      if (smoke.on_probe && (probe.name == "speed" || probe.name == "score")) smoke.on_probe(probe);
+    }
   }
   if (session.common.json) {
     session.console.out(json_of(report));
@@ -233,10 +243,13 @@ void add_smoke(CLI::App& app, Session& session) {
       ->type_name("NAME")
       ->excludes("--api-key-file");
   verb->add_option("--wait", options->wait, "Wait so long for a server that is still starting")->type_name("DURATION");
+  verb->add_flag("--accuracy", options->accuracy, "Ask arithmetic in words, too (level thorough does)");
+  verb->add_option("--recheck", options->recheck, "Ask again after these times, such as 10m,1h, and wait for them")
+      ->type_name("TIMES");
   verb->add_option("--evidence", options->evidence, "Folder for the raw bytes of failed exchanges")->type_name("DIR");
   verb->add_option("--junit", options->junit, "Write JUnit XML there; - is standard output")->type_name("FILE");
   verb->add_option("--baseline", options->baseline,
-                   "Compare the speed with that file; the first run that passes makes it")
+                   "Compare speed and accuracy with that file; the first run that passes makes it")
       ->type_name("FILE");
   add_common_options(*verb, session.common);
   verb->footer(
@@ -245,6 +258,7 @@ void add_smoke(CLI::App& app, Session& session) {
       "  millwright smoke http://localhost:8080/v1 --wait 10m --json\n"
       "  millwright smoke http://10.0.0.5:8000 --level standard --junit smoke.xml\n"
       "  millwright smoke http://10.0.0.5:8000 --baseline llm.json\n"
+      "  millwright smoke http://10.0.0.5:30000 --recheck 10m,1h\n"
       "  millwright smoke https://llm.example.org/v1 --api-key-file ~/.llm-key");
   verb->callback([&session, options] { session.chosen = [&session, options] { return run(session, *options); }; });
 }

@@ -5,7 +5,8 @@
 namespace millwright {
 namespace {
 
-constexpr const char* kClass = "slower_than_baseline";
+constexpr const char* kSlower = "slower_than_baseline";
+constexpr const char* kDrop = "accuracy_drop";
 
 std::optional<double> number(const Value& document, const char* key) {
   const auto found = document.find(key);
@@ -15,6 +16,28 @@ std::optional<double> number(const Value& document, const char* key) {
 
 std::string add(std::string text, const std::string& more) { return text.empty() ? more : text + ", " + more; }
 
+void lower(SmokeReport& report, ProbeReport& probe, const char* symptom, const SmokeRules& rules) {
+  const SymptomClass* known = rules.classes.find(symptom);
+  const bool fails = known->verdict == VerdictKind::fail;
+  probe.verdict = fails ? ProbeVerdict::fail : ProbeVerdict::degraded;
+  probe.symptom_class = report.symptom_class = symptom;
+  report.verdict = known->verdict;
+  report.sentence = known->sentence;
+  report.first_remedy = known->first;
+}
+
+ProbeReport compare_score(SmokeReport& report, double before, const SmokeRules& rules) {
+  ProbeReport probe;
+  probe.name = "score";
+  probe.title = "score";
+  probe.verdict = ProbeVerdict::pass;
+  probe.summary = fmt::format("{:.0f} % right, was {:.0f} %", *report.accuracy * 100, before * 100);
+  // As a report is written with.
+  constexpr double kRounding = 1e-3;
+  if (*report.accuracy < before - rules.thresholds.accuracy_drop - kRounding) lower(report, probe, kDrop, rules);
+  return probe;
+}
+
 }  // namespace
 
 Result<SmokeBaseline> read_baseline(std::string_view json) {
@@ -22,7 +45,8 @@ Result<SmokeBaseline> read_baseline(std::string_view json) {
   if (!document.is_object() || !document.contains("probes"))
     return fail(make_error(ErrorKind::invalid, "this is no report of a smoke test")
                     .with_hint("a baseline is what smoke --json printed while the server was good"));
-  return SmokeBaseline{number(document, "first_token_seconds"), number(document, "tokens_per_second")};
+  return SmokeBaseline{number(document, "first_token_seconds"), number(document, "tokens_per_second"),
+                       number(document, "accuracy")};
 }
 
 void compare_with_baseline(SmokeReport& report, const SmokeBaseline& baseline, const SmokeRules& rules) {
@@ -47,15 +71,11 @@ void compare_with_baseline(SmokeReport& report, const SmokeBaseline& baseline, c
     probe.verdict = ProbeVerdict::skipped;
     probe.summary = "nothing to compare";
   }
-  if (slower) {
-    const SymptomClass* known = rules.classes.find(kClass);
-    probe.verdict = ProbeVerdict::degraded;
-    probe.symptom_class = report.symptom_class = kClass;
-    report.verdict = VerdictKind::degraded;
-    report.sentence = known->sentence;
-    report.first_remedy = known->first;
-  }
+  if (slower) lower(report, probe, kSlower, rules);
+  std::optional<ProbeReport> score;
+  if (baseline.accuracy && report.accuracy) score = compare_score(report, *baseline.accuracy, rules);
   report.probes.push_back(std::move(probe));
+  if (score) report.probes.push_back(std::move(*score));
 }
 
 }  // namespace millwright

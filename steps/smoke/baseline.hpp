@@ -14,13 +14,16 @@ namespace millwright {
 struct SmokeBaseline {
   std::optional<double> first_token_seconds;
   std::optional<double> tokens_per_second;
+  std::optional<double> accuracy;
 };
 
 // From the JSON of an earlier test (to_json). Fails with `invalid` when it is none.
 Result<SmokeBaseline> read_baseline(std::string_view json);
 
-// Turns a pass into `degraded`, class slower_than_baseline, when a figure is beyond the thresholds of probes.yml; adds
-// a probe named "speed" that says both figures. Nothing happens to a report with another verdict than pass.
+// Turns a pass into `fail`, class accuracy_drop, when less is right than was, and into `degraded`, class
+// slower_than_baseline, when a speed is beyond the thresholds of probes.yml; adds a probe named "speed" that says both
+// figures, and one named "score" where both have an accuracy. Nothing happens to a report with another verdict than
+// pass.
 void compare_with_baseline(SmokeReport& report, const SmokeBaseline& baseline, const SmokeRules& rules);
 
 }  // namespace millwright

@@ -42,6 +42,7 @@ std::unique_ptr<Probe> make_repeat_lengths_probe();
 std::unique_ptr<Probe> make_parallel_probe();
 std::unique_ptr<Probe> make_recheck_probe();
 std::unique_ptr<Probe> make_metrics_probe();
+std::unique_ptr<Probe> make_accuracy_probe();
 
 // Sets verdict and class of a probe from a finding, by the class's row in classes.yml, and its summary.
 void conclude(ProbeReport& report, const SmokeRules& rules, const Finding& finding);

@@ -13,7 +13,7 @@ const std::map<std::string, std::unique_ptr<Probe>, std::less<>>& all_probes() {
          {make_ready_probe, make_first_token_probe, make_known_answers_probe, make_prose_probe, make_stream_probe,
           make_logprobs_probe, make_thinking_probe, make_raw_twin_probe, make_tools_probe, make_other_scripts_probe,
           make_needle_probe, make_needle_long_probe, make_repeat_probe, make_repeat_lengths_probe, make_parallel_probe,
-          make_recheck_probe, make_metrics_probe}) {
+          make_recheck_probe, make_metrics_probe, make_accuracy_probe}) {
       auto probe = make();
       const std::string name = probe->name();
       made[name] = std::move(probe);

@@ -62,6 +62,7 @@ SmokeThresholds read_thresholds(const Value& row) {
   row.at("baseline_speed").get_to(t.baseline_speed);
   row.at("baseline_first_token").get_to(t.baseline_first_token);
   row.at("baseline_grace_seconds").get_to(t.baseline_grace_seconds);
+  row.at("accuracy_drop").get_to(t.accuracy_drop);
   return t;
 }
 
@@ -101,6 +102,8 @@ SmokeRules read_probes(const Value& file) {
   file.at("repeat").at("words").get_to(rules.repeat_words);
   file.at("repeat").at("times").get_to(rules.repeats);
   file.at("parallel").at("requests").get_to(rules.parallel_requests);
+  file.at("accuracy").at("questions").get_to(rules.accuracy_questions);
+  file.at("accuracy").at("max_tokens").get_to(rules.accuracy_tokens);
   for (const Value& row : file.at("decisions")) rules.decisions.push_back(read_decision(row));
   for (const auto& [name, list] : file.at("markers").items()) {
     rules.markers[name] = list.get<std::vector<std::string>>();

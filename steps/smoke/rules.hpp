@@ -38,7 +38,7 @@ class SymptomClasses {
 struct SmokeThresholds {
   double tail_repetition = 0, repetition = 0, script_switches = 0, foreign_letters = 0, distinct_words = 0,
          common_words = 0, logprob_max = 0, draft_acceptance = 0, baseline_speed = 0, baseline_first_token = 0,
-         baseline_grace_seconds = 0;
+         baseline_grace_seconds = 0, accuracy_drop = 0;
   std::size_t tail_min_characters = 0, character_run = 0, word_characters = 0, script_min_letters = 0,
               distinct_min_words = 0, common_min_words = 0;
 };
@@ -79,6 +79,7 @@ struct SmokeRules {
   std::size_t repeat_words = 0;
   int repeats = 0;
   int parallel_requests = 0;
+  int accuracy_questions = 0, accuracy_tokens = 0;
   std::vector<EmptyDecision> decisions;
   std::map<std::string, std::vector<std::string>, std::less<>> markers;
 

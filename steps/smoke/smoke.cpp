@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "steps/smoke/later.hpp"
 #include "steps/smoke/probe.hpp"
 #include "steps/smoke/server_log.hpp"
 #include "steps/smoke/went_bad.hpp"
@@ -77,6 +78,12 @@ void decide(SmokeReport& report, const SmokeRules& rules) {
   }
 }
 
+std::vector<std::string> probes_of(std::vector<std::string> level, const SmokeOptions& options) {
+  const bool there = std::find(level.begin(), level.end(), "accuracy") != level.end();
+  if (options.accuracy && !there) level.emplace_back("accuracy");
+  return level;
+}
+
 // The bytes are kept whenever something is wrong, as a remedy or a rollback starts the log anew.
 std::optional<LogLook> look_at_log(SmokeReport& report, const SmokeOptions& options) {
   if (!options.look_at_log || report.cancelled) return std::nullopt;
@@ -116,7 +123,7 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
   SmokeSession session(http, clock, rules, options);
   SmokeReport report;
   std::string failed;
-  for (const std::string& name : level->second) {
+  for (const std::string& name : probes_of(level->second, options)) {
     const Probe* probe = find_probe(name);
     if (probe == nullptr) throw std::logic_error("unknown probe " + name);
     if (probe->explains() && failed.empty()) continue;
@@ -135,9 +142,11 @@ SmokeReport run_smoke(HttpClient& http, Clock& clock, const SmokeRules& rules, c
       // Without an answer to judge, what follows can only repeat the finding.
       if (result.verdict == ProbeVerdict::fail || result.verdict == ProbeVerdict::inconclusive) failed = probe->title();
     }
+    if (result.score) report.accuracy = result.score;
     if (options.on_probe) options.on_probe(result);
     report.probes.push_back(std::move(result));
   }
+  if (failed.empty() && !report.cancelled) ask_again_later(http, session, report);
   report.server = session.server;
   report.first_token_seconds = session.first_token_seconds;
   report.tokens_per_second = session.tokens_per_second;

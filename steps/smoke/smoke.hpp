@@ -41,6 +41,7 @@ struct ProbeReport {
   std::string summary;  // "5 of 5 right"
   double seconds = 0;
   std::optional<std::int64_t> tokens;
+  std::optional<double> score;  // share of right answers, where the probe is about that
   std::vector<Exchange> exchanges;
   std::vector<std::string> notes;  // what surprised without being a fault
 };
@@ -62,6 +63,7 @@ struct SmokeReport {
   double seconds = 0;
   std::optional<double> first_token_seconds;
   std::optional<double> tokens_per_second;
+  std::optional<double> accuracy;  // share of word problems that came out right, 0 to 1
   bool cancelled = false;
 };
 
@@ -79,7 +81,12 @@ struct SmokeOptions {
   Milliseconds first_token_timeout = std::chrono::seconds(900);  // kernels may be compiled at the first request
   Milliseconds ready_wait{0};                                    // how long a closed port or "loading" is waited for
   std::optional<std::int64_t> min_context;
-  std::optional<SteadyPoint> deadline;   // of the whole test
+  std::optional<SteadyPoint> deadline;  // of the whole test
+  bool accuracy = false;                // the probe of that name, whatever the level
+  std::vector<Milliseconds> recheck;    // after so long, the known answers are asked again; rising
+  // The server's URL before each of these, for a way to it that may have been closed meanwhile. Empty: as before.
+  std::function<Result<std::string>()> way_again;
+  std::function<void(const std::string& text)> on_wait;
   std::vector<KnownQuestion> questions;  // in place of those of probes.yml, if any
   std::function<bool()> cancelled;
   // Called before and after each probe, on the caller's thread.

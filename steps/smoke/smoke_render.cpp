@@ -65,6 +65,7 @@ Value to_json(const SmokeReport& report) {
       {"seconds", rounded(report.seconds)},
       {"first_token_seconds", report.first_token_seconds ? Value(rounded(*report.first_token_seconds)) : Value()},
       {"tokens_per_second", report.tokens_per_second ? Value(rounded(*report.tokens_per_second)) : Value()},
+      {"accuracy", report.accuracy ? Value(rounded(*report.accuracy)) : Value()},
       {"server",
        {{"engine", text_or_null(report.server.engine)},
         {"version", text_or_null(report.server.version)},

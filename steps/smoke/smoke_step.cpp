@@ -9,6 +9,7 @@
 #include "orchestrator/base/redact.hpp"
 #include "orchestrator/base/shell.hpp"
 #include "orchestrator/base/text.hpp"
+#include "steps/smoke/later.hpp"
 #include "steps/smoke/register.hpp"
 #include "steps/smoke/server_log.hpp"
 #include "steps/smoke/smoke.hpp"
@@ -16,6 +17,10 @@
 
 namespace millwright {
 namespace {
+
+// Of the questions, however many; and of the step, with the longest wait that `recheck` may ask for.
+constexpr Milliseconds kQuestionsDeadline = std::chrono::minutes(30);
+constexpr Milliseconds kStepDeadline = std::chrono::hours(25);
 
 InputSpec input(std::string name, ValueType type, std::string doc, Value default_value = nullptr) {
   InputSpec spec;
@@ -42,6 +47,10 @@ std::vector<InputSpec> smoke_inputs(const SmokeRules& rules) {
             "Deadline of the very first answer, since kernels may be compiled then.", "15m"),
       input("ready_wait", ValueType::duration, "How long a closed port or a loading server is waited for.", "60s"),
       input("min_context", ValueType::integer, "Context length that the server must offer; less is degraded."),
+      input("accuracy", ValueType::boolean, "Ask arithmetic in words, too, and say how much is right.", false),
+      input("recheck", ValueType::list,
+            "Times after which the known answers are asked again, such as [10m, 1h]; the step waits for them, and its "
+            "deadline is that much later where it has none of its own."),
       input("questions", ValueType::list,
             "Questions in place of the built-in ones: a list of {ask: ..., expect: [..., ...]}."),
   };
@@ -68,7 +77,7 @@ Signature smoke_signature(const SmokeRules& rules) {
       "  on_failure:\n"
       "    - {do: remedy, attempts: 3}\n"
       "    - {do: rollback}\n";
-  signature.deadline = std::chrono::minutes(30);
+  signature.deadline = kStepDeadline;
   signature.only_looks = true;
   return signature;
 }
@@ -103,6 +112,24 @@ Result<std::vector<KnownQuestion>> read_questions(const Value& list) {
   return questions;
 }
 
+Result<std::vector<Milliseconds>> recheck_times(const Inputs& inputs) {
+  std::vector<std::string> texts;
+  const Value list = inputs.value("recheck");
+  if (!list.is_array()) return std::vector<Milliseconds>{};
+  for (const Value& time : list) texts.push_back(time.is_string() ? time.get<std::string>() : time.dump());
+  return read_recheck_times(texts);
+}
+
+// The step kind's own deadline leaves room for every time of `recheck`; the questions have half an hour between them. A
+// deadline that the playbook sets holds as it is.
+SteadyPoint test_deadline(StepContext& context, const std::vector<Milliseconds>& recheck) {
+  const SteadyPoint now = context.clock().steady();
+  const bool own = context.deadline() < now + kStepDeadline - std::chrono::minutes(1);
+  if (own) return context.deadline();
+  const Milliseconds waits = recheck.empty() ? Milliseconds(0) : recheck.back();
+  return std::min(context.deadline(), now + kQuestionsDeadline + waits);
+}
+
 SmokeOptions options_from(StepContext& context) {
   const Inputs& inputs = context.inputs();
   SmokeOptions options;
@@ -113,7 +140,11 @@ SmokeOptions options_from(StepContext& context) {
   options.first_token_timeout = inputs.duration("first_token_timeout");
   options.ready_wait = inputs.duration("ready_wait");
   if (inputs.has("min_context")) options.min_context = inputs.integer("min_context");
-  options.deadline = context.deadline();
+  options.accuracy = inputs.boolean("accuracy");
+  // Checked before the run.
+  options.recheck = recheck_times(inputs).value_or(std::vector<Milliseconds>{});
+  options.deadline = test_deadline(context, options.recheck);
+  options.on_wait = [&context](const std::string& text) { context.progress(text); };
   options.cancelled = [&context] { return context.cancelled(); };
   options.keep = [&context](const std::string& name, std::string_view bytes) {
     return context.keep(name, redactor().redact(bytes));
@@ -209,6 +240,7 @@ std::vector<Error> SmokeStep::check(const Inputs& inputs) const {
     if (!inputs.has(name)) continue;
     if (auto parts = split_endpoint(inputs.string(name)); !parts) errors.push_back(about(name, parts.error().message));
   }
+  if (auto times = recheck_times(inputs); !times) errors.push_back(about("recheck", times.error().message));
   if (auto questions = read_questions(inputs.value("questions")); !questions) errors.push_back(questions.error());
   return errors;
 }
@@ -227,10 +259,16 @@ Result<StepOutcome> SmokeStep::run(StepContext& context) const {
     }
     const auto parts = split_endpoint(context.inputs().string("endpoint"));
     if (!parts) return fail(parts.error());
-    auto opened = context.node().tunnel(parts->host, parts->port);
-    if (!opened) return fail(wrap(opened.error(), "opening a way to the model server"));
-    tunnel = std::move(*opened);
-    options.url = tunnel->base_url() + parts->path;
+    const auto open_way = [&context, &tunnel, parts]() -> Result<std::string> {
+      auto opened = context.node().tunnel(parts->host, parts->port);
+      if (!opened) return fail(wrap(opened.error(), "opening a way to the model server"));
+      tunnel = std::move(*opened);
+      return tunnel->base_url() + parts->path;
+    };
+    auto url = open_way();
+    if (!url) return fail(url.error());
+    options.url = std::move(*url);
+    options.way_again = open_way;
     options.look_at_log = [this, &context]() -> std::optional<LogLook> {
       NodeCommand command;
       command.script = server_log_script(context.inputs().string("endpoint"));

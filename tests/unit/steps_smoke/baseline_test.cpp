@@ -46,6 +46,22 @@ TEST(Baseline, NoiseAndFasterRunsPass) {
   EXPECT_EQ(nothing.probes.back().verdict, ProbeVerdict::skipped);
 }
 
+TEST(Baseline, FewerRightAnswersThanBeforeFail) {
+  const auto scored = [](double accuracy, double speed) {
+    SmokeReport report = healthy(0.1, speed);
+    report.accuracy = accuracy;
+    return report;
+  };
+  const SmokeReport dropped = compared(scored(0.56, 40), scored(0.66, 40));
+  EXPECT_EQ(dropped.verdict, VerdictKind::fail);
+  EXPECT_EQ(dropped.symptom_class, "accuracy_drop");
+  EXPECT_EQ(dropped.probes.back().summary, "56 % right, was 66 %");
+  EXPECT_EQ(compared(scored(0.58, 40), scored(0.66, 40)).verdict, VerdictKind::pass) << "0.08 less is noise";
+  EXPECT_EQ(compared(scored(0.9, 40), scored(0.66, 40)).verdict, VerdictKind::pass);
+  EXPECT_EQ(compared(scored(0.4, 10), scored(0.66, 40)).symptom_class, "accuracy_drop") << "the graver of the two";
+  EXPECT_EQ(compared(healthy(0.1, 40), scored(0.66, 40)).verdict, VerdictKind::pass) << "nothing to compare";
+}
+
 TEST(Baseline, AFailureStaysWhatItIs) {
   SmokeReport failed = healthy(9, 1);
   failed.verdict = VerdictKind::fail;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include "direct_http.hpp"
 
@@ -38,6 +39,7 @@ class MemoryNode final : public StepNode {
   Result<std::string> read(const std::string&, std::uint64_t) override { return std::string(); }
   Result<std::unique_ptr<NodeTunnel>> tunnel(const std::string& host, int port) override {
     opened = host + ":" + std::to_string(port);
+    ++tunnels;
     if (unreachable) return fail(ErrorKind::connect, "connection lost");
     return std::make_unique<MemoryTunnel>();
   }
@@ -45,6 +47,7 @@ class MemoryNode final : public StepNode {
   std::string opened;
   std::string log;  // what is printed of the server's log
   std::vector<std::string> ran;
+  int tunnels = 0;
   bool unreachable = false;
 };
 
@@ -133,6 +136,29 @@ TEST(SmokeStep, AnUnreachableNodeIsAnError) {
   const auto outcome = step.run(context);
   ASSERT_FALSE(outcome.has_value());
   EXPECT_EQ(outcome.error().kind, ErrorKind::connect);
+}
+
+TEST(SmokeStep, TheTimesOfRecheckAreWaitedForAndTheWayIsOpenedAgain) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"endpoint", "http://127.0.0.1:8080"}, {"recheck", {"10m", "40m"}}}, step.signature(),
+                        engine_surface("vllm", healthy_answer));
+  const auto outcome = step.run(context);
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::pass) << outcome->verdict->sentence;
+  EXPECT_EQ(context.memory_node.tunnels, 3);
+  EXPECT_GE(context.clock().steady() - ManualClock().steady(), std::chrono::minutes(40));
+  EXPECT_EQ(context.probes.back().at("name"), "known_answers_after_40m");
+  EXPECT_NE(std::find(context.said.begin(), context.said.end(), "known answers again in 10 m 00 s"),
+            context.said.end());
+}
+
+TEST(SmokeStep, ADeadlineOfThePlaybookEndsTheWaiting) {
+  const SmokeStep step(shipped_rules());
+  MemoryContext context({{"url", "http://server:1"}, {"recheck", {"3h"}}}, step.signature(),
+                        engine_surface("vllm", healthy_answer));
+  const auto outcome = step.run(context);  // the context's deadline is an hour
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->verdict->kind, VerdictKind::inconclusive);
 }
 
 TEST(SmokeStep, CancellingIsInterruptedNotAVerdict) {
@@ -245,6 +271,8 @@ TEST(SmokeStep, InputsAreCheckedBeforeAnythingIsAsked) {
   EXPECT_EQ(errors({{"endpoint", "http://h:99999"}}), Names{"endpoint"});
   EXPECT_EQ(errors({{"url", "ftp://h"}}), Names{"url"});
   EXPECT_EQ(errors({{"url", "http://h"}, {"questions", {{{"ask", "x"}}}}}), Names{"questions"});
+  EXPECT_EQ(errors({{"url", "http://h"}, {"recheck", {"10m", "1h"}}}), Names{});
+  EXPECT_EQ(errors({{"url", "http://h"}, {"recheck", {"10m", "2d"}}}), Names{"recheck"});
 }
 
 TEST(MarkVerified, OnlyTheReleaseThatAnswersThereIsMarked) {
