@@ -37,6 +37,8 @@ class KnownAnswersProbe final : public Probe {
       if (session.stopped() || tally.stopped) break;
       ask(session, question, report, tally);
     }
+    session.known_asked = tally.asked;
+    session.known_right = tally.right;
     const int total = static_cast<int>(session.questions().size());
     const int needed = std::min(session.rules().needed, total);
     Finding finding = conclude_tally(tally, needed);

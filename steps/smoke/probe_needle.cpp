@@ -15,6 +15,9 @@ namespace {
 constexpr double kShareOfContext = 0.8;
 constexpr double kFewestTokensPerWord = 0.8;  // below that the server miscounts
 constexpr double kPatienceSeconds = 120;      // for one long prompt
+constexpr std::int64_t kShortest = 512;       // tokens; below that it is no long text
+// Less than any server reads at once: llama.cpp takes 512 (ggml-org/llama.cpp#26509), vLLM as few (vllm#4697).
+constexpr std::int64_t kShortText = 300;
 constexpr std::array kDepths = {0.1, 0.5, 0.9};
 
 struct Round {
@@ -41,16 +44,18 @@ class NeedleProbe final : public Probe {
         break;
       }
       finding = ask_round(session, tokens, tokens_per_word, report, rounds);
-      if (finding) break;
+      if (!finding) continue;
+      if (rounds.size() == 1 && garbled_too(session, tokens, tokens_per_word, report, finding)) finding = {};
+      break;
     }
-    if (!finding) finding = compare(rounds);
+    if (!finding && !session.weak_model()) finding = compare(rounds);
     conclude(report, session.rules(), finding);
     if (rounds.empty() && !finding) {
       report.verdict = ProbeVerdict::skipped;
       report.summary = report.notes.empty() ? "the context is too short for it" : report.notes.front();
     } else if (!finding) {
       report.summary = summary(rounds);
-      if (rounds.front().found == 0)
+      if (rounds.front().found == 0 && report.notes.empty())
         report.notes.emplace_back("too weak a model to find words in a text; only its text was judged");
     }
     return report;
@@ -70,9 +75,21 @@ class NeedleProbe final : public Probe {
       for (std::int64_t& tokens : out) tokens = std::min(tokens, limit);
     }
     out.erase(std::unique(out.begin(), out.end()), out.end());
-    constexpr std::int64_t too_short = 512;
-    std::erase_if(out, [](std::int64_t tokens) { return tokens < too_short; });
+    std::erase_if(out, [](std::int64_t tokens) { return tokens < kShortest; });
     return out;
+  }
+
+  // A model that cannot read texts loses its way in a short one, too; what a server does to long prompts only, it does
+  // not do to that.
+  bool garbled_too(SmokeSession& session, std::int64_t tokens, double& tokens_per_word, ProbeReport& report,
+                   const Finding& finding) const {
+    if (finding.symptom_class != "long_context_corruption") return false;
+    std::vector<Round> shorter;
+    const Finding there = ask_round(session, kShortText, tokens_per_word, report, shorter);
+    if (there.symptom_class != finding.symptom_class) return false;
+    report.notes.push_back(
+        fmt::format("too weak a model to read a text: garbled at {} tokens as at {}", kShortText, tokens));
+    return true;
   }
 
   Finding ask_round(SmokeSession& session, std::int64_t tokens, double& tokens_per_word, ProbeReport& report,

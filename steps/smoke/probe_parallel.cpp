@@ -196,9 +196,11 @@ class RecheckProbe final : public Probe {
       if (exchange.right) ++right;
       if (here && !finding) finding = std::move(here);
     }
-    const int needed = std::min(session.rules().needed, asked);
-    if (!finding && right < needed && !session.thinks) {
-      finding = {"poisoned_server", fmt::format("{} of {} right before the load, {} after it", needed, asked, right)};
+    // One answer less may be chance: under load the same sums are added in another order.
+    const int before = std::min(session.known_right, asked);
+    const bool far_fewer = right < std::min(session.rules().needed, asked) && right + 1 < before;
+    if (!finding && far_fewer && !session.thinks) {
+      finding = {"poisoned_server", fmt::format("{} of {} right before the load, {} after it", before, asked, right)};
     }
     conclude(report, session.rules(), finding);
     if (!finding) report.summary = fmt::format("{} of {} right", right, asked);

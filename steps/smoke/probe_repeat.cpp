@@ -23,21 +23,15 @@ class RepeatProbe final : public Probe {
       report.summary = "the context is too short for it";
       return report;
     }
-    int asked = 0, right = 0;
+    Tally tally;
     Finding finding;
     for (int length = 0; length < lengths_ && !finding && !session.stopped(); ++length) {
-      bool first_right = false;
-      for (int turn = 0; turn < repeats && !finding && !session.stopped(); ++turn) {
-        bool answered_right = false;
-        finding = ask(session, length, turn, first_right, answered_right, report);
-        if (turn == 0) first_right = answered_right;
-        ++asked;
-        if (answered_right) ++right;
-      }
+      finding = ask_again_and_again(session, length, tally, report);
     }
     conclude(report, session.rules(), finding);
     if (!finding)
-      report.summary = fmt::format("{} of {} right, {} prompts, {} times each", right, asked, lengths_, repeats);
+      report.summary =
+          fmt::format("{} of {} right, {} prompts, {} times each", tally.right, tally.asked, lengths_, repeats);
     return report;
   }
 
@@ -45,7 +39,36 @@ class RepeatProbe final : public Probe {
   static constexpr std::int64_t kEnough = 1024;  // tokens
   static constexpr std::int64_t kPromptTokens = 600;
 
-  Finding ask(SmokeSession& session, int length, int turn, bool first_right, bool& right, ProbeReport& report) const {
+  struct Tally {
+    int asked = 0, right = 0;
+  };
+  enum class Answer { right, missed, unfinished };
+
+  Finding ask_again_and_again(SmokeSession& session, int length, Tally& tally, ProbeReport& report) const {
+    const int repeats = session.rules().repeats;
+    bool first_right = false;
+    int misses = 0;
+    std::string missed;
+    for (int turn = 0; turn < repeats && !session.stopped(); ++turn) {
+      Answer answer = Answer::unfinished;
+      std::string got;
+      if (Finding finding = ask(session, length, turn, answer, got, report)) return finding;
+      ++tally.asked;
+      if (answer == Answer::right) ++tally.right;
+      if (turn == 0) first_right = answer == Answer::right;
+      if (turn == 0 || answer != Answer::missed) continue;
+      ++misses;
+      if (missed.empty()) missed = fmt::format("right the first time, at repeat {}: {}", turn + 1, got);
+    }
+    if (!first_right || misses == 0) return {};
+    // What a cache has spoilt stays so; a weak model sways between two words.
+    if (misses == repeats - 1 && !session.weak_model()) return {"prefix_cache_corruption", missed};
+    report.notes.push_back(missed);
+    return {};
+  }
+
+  Finding ask(SmokeSession& session, int length, int turn, Answer& answer, std::string& got,
+              ProbeReport& report) const {
     const KnownQuestion& question = session.questions().front();
     ChatCall call;
     call.name = fmt::format("{}-{}-{}", name_, length, turn + 1);
@@ -56,16 +79,16 @@ class RepeatProbe final : public Probe {
     call.prompt_tokens = kPromptTokens;
     const ChatOutcome outcome = session.chat(call);
     Finding finding = outcome.trouble ? outcome.trouble : judge_reply(session.rules(), outcome.reply, TextKind::answer);
-    right = !finding && holds_answer(outcome.reply.content.text, question.expect);
-    const bool again = turn > 0;
-    if (finding.symptom_class == "length_truncated_reasoning") finding = {};
+    got = describe_reply(outcome.reply);
+    const bool right = !finding && holds_answer(outcome.reply.content.text, question.expect);
+    if (finding.symptom_class == "length_truncated_reasoning") {
+      finding = {};
+    } else {
+      answer = right ? Answer::right : Answer::missed;
+    }
     // A parser's fault has nothing to do with what is in a cache.
     const bool parser = finding.symptom_class == "answer_in_reasoning";
-    if (finding && !outcome.trouble && again && !parser) finding.symptom_class = "prefix_cache_corruption";
-    if (!finding && again && first_right && !right) {
-      finding = {"prefix_cache_corruption",
-                 fmt::format("right the first time, at repeat {}: {}", turn + 1, describe_reply(outcome.reply))};
-    }
+    if (finding && !outcome.trouble && turn > 0 && !parser) finding.symptom_class = "prefix_cache_corruption";
     Exchange& exchange = record(report, session, call, outcome, finding);
     exchange.asked = fmt::format("a long prompt, time {}: {}", turn + 1, question.ask);
     exchange.expected = question.expect.front();

@@ -66,7 +66,7 @@ Finding judge_client_error(int status, const std::string& message) {
   }
   if (speaks_tls(message)) return {"tls_error", fmt::format("HTTP {}: {}; the URL begins with http:", status, message)};
   if (status == 404 || status == 405) return {"not_openai", fmt::format("HTTP {}: {}", status, message)};
-  return {"http_error", fmt::format("HTTP {}: {}", status, message)};
+  return {"request_refused", fmt::format("HTTP {}: {}", status, message)};
 }
 
 }  // namespace

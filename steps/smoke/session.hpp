@@ -77,6 +77,9 @@ class SmokeSession {
   bool reachable = false;     // anything answered before
   bool thinking_off = false;  // ask for no thinking: the model thinks by itself
   bool thinks = false;        // an answer came with reasoning
+  // Of the known questions. Who missed one is a weak model: another fluent miss says nothing about its server.
+  int known_asked = 0, known_right = 0;
+  bool weak_model() const { return known_right < known_asked; }
   std::optional<double> first_token_seconds;
   std::optional<double> tokens_per_second;
   std::vector<KnownQuestion> answered_right;  // without any fault, in this test

@@ -1,5 +1,6 @@
 """The main job on real parts: a real engine, a real small model, and real garbage that ends rolled back."""
 import json
+import os
 import pathlib
 
 import pytest
@@ -68,6 +69,21 @@ def test_the_same_again_changes_nothing(millwright, inputs, good):
     again = millwright.apply(PLAYBOOK, *inputs(), timeout=300).expect(0)
     assert again.of("action_started") == []
     assert {state for (_, step), state in again.states().items()} == {"ok"}
+
+
+REPEATS = int(os.environ.get("MILLWRIGHT_HEALTHY_REPEATS", "5"))
+
+
+# A standard test takes ten times as long as a quick one.
+@pytest.mark.parametrize("level, times", [("quick", REPEATS),
+                                          pytest.param("standard", max(REPEATS // 4, 5), marks=pytest.mark.slow)])
+def test_a_healthy_server_is_never_accused(millwright, good, write, level, times):
+    steps = [{"id": "box", "uses": "container", "with": {"name": "llm"}}]
+    for number in range(times):
+        steps.append({"id": f"smoke{number}", "uses": "smoke", "in": "box", "needs": [steps[-1]["id"]],
+                      "with": {"endpoint": "http://127.0.0.1:8080/v1", "level": level}})
+    tested = millwright.apply(write(*steps), timeout=10000).expect(0)
+    assert tested.verdicts() == [("pass", "")] * times
 
 
 # What a test may say of each: the bits spend every token without a text, the swap repeats itself, the NaN is salad.

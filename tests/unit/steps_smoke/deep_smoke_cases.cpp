@@ -22,6 +22,27 @@ ReplayModel healthy_but(Picker when, ReplayModel then) {
   return [=](const ReplayRequest& request) { return when(request) ? then(request) : healthy_answer(request); };
 }
 
+// A model that misses a known answer misses others, too, and not always the same ones.
+void add_weak(std::vector<SmokeCase>& cases) {
+  const auto seen = std::make_shared<std::map<std::string, int>>();
+  const auto weak = [=](const ReplayRequest& request) {
+    const int times = ++(*seen)[request.ask()];
+    const bool misses = request.ask().find("meow") != std::string::npos ||                     // always
+                        (request.ask().find("opposite") != std::string::npos && times > 1) ||  // after the load
+                        is_long(request, 30000) ||                                             // any long text
+                        (is_long(request, 1500) && times > 1);                                 // any repeat
+    return misses ? always("I would say that it is a dog.")(request) : healthy_answer(request);
+  };
+  cases.push_back({"fluent misses of a weak model", engine_surface("vllm", weak), "pass", "", "", "thorough"});
+  const auto times = std::make_shared<std::map<std::string, int>>();
+  const auto sways = [=](const ReplayRequest& request) {
+    return is_long(request, 1500) && ++(*times)[request.ask()] == 2 ? always("It is Berlin.")(request)
+                                                                    : healthy_answer(request);
+  };
+  cases.push_back(
+      {"one of three repeats is fluent and wrong", engine_surface("vllm", sways), "pass", "", "", "standard"});
+}
+
 void add_passing(std::vector<SmokeCase>& cases) {
   const auto pass = [&](const char* name, const char* engine, ReplayModel model) {
     cases.push_back({name, engine_surface(engine, std::move(model)), "pass", "", "", "thorough"});
@@ -36,6 +57,10 @@ void add_passing(std::vector<SmokeCase>& cases) {
     return is_long(r, 5000) && r.ask().find("The code word is") < r.ask().size() / 4;
   };
   pass("loses its way in one long text of three", "vllm", healthy_but(word_at_the_beginning, always(kRun)));
+  pass("garbles every text that it is to read, however short", "vllm",
+       healthy_but([](const ReplayRequest& r) { return r.ask().find("The code word is") != std::string::npos; },
+                   always(kRun)));
+  add_weak(cases);
   pass("calls no tool", "vllm", healthy_but(with_tools, always("I cannot look up the weather, sorry.")));
   pass("has no tools", "vllm",
        healthy_but(with_tools, instead(error_reply(400, "\"auto\" tool choice requires --enable-auto-tool-choice",

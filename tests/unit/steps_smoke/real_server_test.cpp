@@ -75,6 +75,21 @@ TEST(RealServer, RecordedServersOfARealEngine) {
   EXPECT_EQ(symptom("nan"), "gibberish");
 }
 
+// Of real engines: tests/lab/test_serve.py, by the hundred.
+TEST(RealServer, HealthyOnesAreNeverAccused) {
+  for (const char* engine : {"llama.cpp", "vllm", "sglang"}) {
+    ReplayServer server(engine_surface(engine, healthy_answer));
+    for (int i = 0; i < 5; ++i) {
+      for (const char* level : {"quick", "standard"}) {
+        SmokeOptions options;
+        options.level = level;
+        const SmokeReport report = run_on(server.url(), options);
+        ASSERT_EQ(report.verdict, VerdictKind::pass) << engine << " " << level << " " << to_json(report).dump(1);
+      }
+    }
+  }
+}
+
 TEST(RealServer, AClosedPortIsNamedAtOnce) {
   int port = 0;
   {

@@ -179,7 +179,7 @@ void add_http(std::vector<SmokeCase>& cases) {
        "inconclusive");
   http("C143 flat 404 for the name", error_reply(404, "The model `x` does not exist.", "NotFoundError", true),
        "model_name_404");
-  http("400 nested", error_reply(400, "bad request", "invalid_request_error", false), "http_error");
+  http("400 nested", error_reply(400, "bad request", "invalid_request_error", false), "request_refused");
   http("401", error_reply(401, "Invalid API key", "authentication_error", false), "auth_required", "inconclusive");
   http("429", error_reply(429, "slow down", "rate_limit", true), "rate_limited", "inconclusive");
   http("a flat error with status 200", error_reply(200, "boom", "ServerError", true), "error_in_200");
