@@ -138,8 +138,11 @@ Value finding_probe(const LogFinding& finding) {
                                                                : "pass"},
           {"class", finding.symptom_class},
           {"summary", finding_line(finding)},
+          {"seconds", 0.0},
+          {"tokens", nullptr},
+          {"expected", nullptr},
           {"got", finding.line},
-          {"seconds", 0.0}};
+          {"evidence", nullptr}};
 }
 
 Value findings_json(const std::vector<LogFinding>& findings) {

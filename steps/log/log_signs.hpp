@@ -70,7 +70,7 @@ std::optional<LogFinding> explanation(const std::vector<LogFinding>& findings, c
 
 // "weights_missing: 3 weights of ... (line 12: "...", and 4 more)"
 std::string finding_line(const LogFinding& finding);
-// A finding as the event of a probe: name, verdict, class, summary, seconds.
+// A finding as the event of a probe (docs/events.md, probe_finished), named "log".
 Value finding_probe(const LogFinding& finding);
 // [{id, class, severity, sentence, line, line_number, times}], for outputs and --json.
 Value findings_json(const std::vector<LogFinding>& findings);

@@ -197,6 +197,8 @@ TEST_F(StartWatchTest, AWarningIsKeptAndToldAndTheServerIsReady) {
   EXPECT_EQ(ready->findings[1].severity, SignSeverity::note);
   ASSERT_EQ(context_.probes.size(), 1U) << "a note is no test";
   EXPECT_EQ(context_.probes[0].at("class"), "silent_cpu");
+  for (const char* key : {"name", "verdict", "summary", "seconds", "tokens", "expected", "got", "evidence"})
+    EXPECT_TRUE(context_.probes[0].contains(key)) << key << " is in every event of a probe";
 }
 
 TEST_F(StartWatchTest, WhatIsMeantForTheProcessorMayRunThere) {
