@@ -22,13 +22,8 @@
 namespace millwright {
 namespace {
 
-struct Options {
-  std::string what;  // HOST, HOST/NAME, HOST/CONTAINER or HOST/CONTAINER/NAME
-  int to = 0;
+struct Options : ReleaseSwitch {
   bool prune = false;
-  bool yes = false;
-  std::string lock_wait = "0s";
-  InventoryOptions inventory;
 };
 
 constexpr int kUnreachable = static_cast<int>(ExitCode::unreachable);
@@ -259,14 +254,17 @@ int switch_to(const Session& session, const Options& options, Visit& visit) {
     for (const ServerRow& server : place.found.servers) found.emplace_back(&place, &server);
   }
   if (found.size() != 1) {
-    return session.refuse(make_error(ErrorKind::usage, fmt::format("'{}' is {} servers", options.what, found.size()))
-                              .with_hint("name one, as HOST/NAME or HOST/CONTAINER/NAME"));
+    return session.fail_with(make_error(ErrorKind::usage, fmt::format("'{}' is {} servers", options.what, found.size()))
+                                 .with_hint("name one, as HOST/NAME or HOST/CONTAINER/NAME"));
   }
   const auto [place, server] = found.front();
   const ReleaseRow* release = server->find(options.to);
   if (release == nullptr) {
-    return session.refuse(make_error(ErrorKind::usage, fmt::format("{} has no release {}", server->name, options.to))
-                              .with_hint("`millwright releases` without --to lists them"));
+    std::vector<std::string> there;
+    for (const ReleaseRow& row : server->releases) there.push_back(std::to_string(row.number));
+    return session.fail_with(
+        make_error(ErrorKind::usage, fmt::format("{} of {} has no release {}", server->name, place->title, options.to))
+            .with_hint("it has " + (there.empty() ? "none" : join(there, ", "))));
   }
   const std::string question = fmt::format("{}: {} {} of release {} in place of what runs now?", place->title,
                                            release->engine, release->version, release->number);
@@ -307,13 +305,19 @@ int run(const Session& session, const Options& options) {
   if (options.prune) return prune(session, options, visit);
   if (options.to > 0) return switch_to(session, options, visit);
   if (visit.places.empty()) {
-    return session.refuse(make_error(ErrorKind::usage, "there is no server " + options.what)
-                              .with_hint("`millwright releases " + name + "` lists what there is"));
+    return session.fail_with(make_error(ErrorKind::usage, "there is no server " + options.what)
+                                 .with_hint("`millwright releases " + name + "` lists what there is"));
   }
   return show(session, visit);
 }
 
 }  // namespace
+
+int run_release_again(const Session& session, const ReleaseSwitch& wish) {
+  Options options;
+  static_cast<ReleaseSwitch&>(options) = wish;
+  return run(session, options);
+}
 
 void add_releases(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();

@@ -21,6 +21,7 @@ struct Options {
   bool yes = false;
   bool force_undo = false;
   bool diff = false;
+  int to = 0;  // release of a server
 };
 
 // What the inventory and -e say today: the journal keeps no secrets, so they come from here.
@@ -113,6 +114,13 @@ int rollback_from_node(const Session& session, const StepKinds& kinds, const Opt
 }
 
 int rollback(const Session& session, const Options& options) {
+  if (options.to > 0) {
+    if (options.run == "last")
+      return session.refuse(
+          make_error(ErrorKind::usage, "--to needs the server whose release it is")
+              .with_hint("millwright rollback HOST/NAME --to N; `millwright releases HOST` lists them"));
+    return run_release_again(session, {options.run, options.to, options.yes, options.lock_wait, options.inventory});
+  }
   const auto kinds = load_step_kinds(session);
   if (!kinds) return session.refuse(kinds.error());
   auto today = refreshed(session, options);
@@ -176,9 +184,15 @@ void add_rollback(CLI::App& app, Session& session) {
   verb->add_flag("-y,--yes", options->yes, "Do not ask");
   verb->add_flag("--force-undo", options->force_undo,
                  "Overwrite also what someone else changed since (kept on the node, beside the undo)");
+  auto* to =
+      verb->add_option("--to", options->to, "Run release N of the server HOST/NAME, named in place of RUN, again")
+          ->type_name("N")
+          ->check(CLI::PositiveNumber);
   verb->add_option("--from-node", options->from_node, "Use what this host itself knows of RUN: the journal is lost")
-      ->type_name("HOST");
-  add_examples(*verb, {"millwright rollback", "millwright rollback 20261130-1412-k3f -i hosts.yml -l gpu1",
+      ->type_name("HOST")
+      ->excludes(to);
+  add_examples(*verb, {"millwright rollback", "millwright rollback gpu1/llm --to 3 -i hosts.yml",
+                       "millwright rollback 20261130-1412-k3f -i hosts.yml -l gpu1",
                        "millwright rollback 20261130-1412-k3f -i hosts.yml --from-node gpu1",
                        "millwright rollback 20261130-1412-k3f --force-undo    after an undo was refused"});
   verb->callback(

@@ -34,7 +34,9 @@ void hide_secret_inputs(const Playbook& playbook, const Value& inputs) {
 
 Value without_secret_inputs(const Playbook& playbook, Value inputs) {
   for (const auto& [name, input] : playbook.inputs) {
-    if (is_secret(input) && inputs.contains(name) && !inputs[name].is_null()) inputs[name] = kHidden;
+    // Nothing is no secret, and must not be asked for again.
+    if (is_secret(input) && inputs.contains(name) && !inputs[name].is_null() && inputs[name] != "")
+      inputs[name] = kHidden;
   }
   return inputs;
 }

@@ -18,6 +18,13 @@ constexpr std::string_view kOnNode = "node:";
 
 std::string marker_of(const InstallJob& job) { return job.folder() + "/" + kMarker; }
 
+// How many files a whole environment has, but for bytecode that Python adds. Another file beside the marker: older
+// environments have none and pass as whole.
+constexpr const char* kCount = ".millwright-files";
+constexpr const char* kCountFiles =
+    R"sh(count_files() { find "$1" -xdev -type f ! -name '*.pyc' ! -name '.millwright-*' 2>/dev/null | wc -l; }
+)sh";
+
 // What is half done goes when it fails, so that a full disk is no fuller than before.
 constexpr const char* kBuildBegin = R"sh(fresh=
 give_up() {
@@ -37,16 +44,18 @@ constexpr const char* kRemoveBegin = R"sh(others=$(ls -A /opt/millwright/engines
 constexpr const char* kRemoveEnd = R"sh(rmdir /opt/millwright/engines /opt/millwright 2>/dev/null || :
 )sh";
 
-Action build_action(const EngineInstaller& installer, const InstallJob& job, const Answers& answers) {
+// `repair`: it is there, but files of it are gone.
+Action build_action(const EngineInstaller& installer, const InstallJob& job, const Answers& answers, bool repair) {
   const std::string final_folder = shell_quote(job.folder());
   const std::string partial = shell_quote(job.partial());
   const std::string identity = shell_quote(installer.identity(job));
   Action action;
-  action.title = "install " + job.engine + " " + job.version + " in " + job.folder();
-  action.script = "final=" + final_folder + "; new=" + partial + "\n" + kBuildBegin + installer.build(job, answers) +
-                  "[ -x \"$new\"/" + shell_quote(job.executable) + " ] || { echo \"there is no program \"" +
-                  shell_quote(job.executable) + "\" in what was installed\" >&2; exit 1; }\n" + "printf '%s\\n' " +
-                  identity + " > \"$new\"/" + kMarker + "\n" +
+  action.title = (repair ? "install again " : "install ") + job.engine + " " + job.version + " in " + job.folder();
+  action.script = kCountFiles + std::string("final=") + final_folder + "; new=" + partial + "\n" + kBuildBegin +
+                  installer.build(job, answers) + "[ -x \"$new\"/" + shell_quote(job.executable) +
+                  " ] || { echo \"there is no program \"" + shell_quote(job.executable) +
+                  "\" in what was installed\" >&2; exit 1; }\n" + "printf '%s\\n' " + identity + " > \"$new\"/" +
+                  kMarker + "\n" + "count_files \"$new\" > \"$new\"/" + kCount + "\n" +
                   // What was there without a marker is a half-made one of an earlier, killed run.
                   "rm -rf --one-file-system \"$final\"; mv -T \"$new\" \"$final\"\n";
   action.undo =
@@ -57,6 +66,10 @@ Action build_action(const EngineInstaller& installer, const InstallJob& job, con
       "\" was replaced by someone else since\" >&2; [ -n \"${MW_FORCE:-}\" ] || exit 65\nfi\n" +
       "rm -rf --one-file-system " + final_folder + "\nfi\n" + kRemoveBegin + installer.clean_up(job) + kRemoveEnd;
   action.undo_title = "remove " + job.folder();
+  if (repair) {
+    action.undo = "exit 0\n";
+    action.undo_title = "nothing: it was there before, with files missing";
+  }
   action.deadline = installer.build_deadline();
   action.marks.guard_self = true;
   return action;
@@ -156,11 +169,19 @@ Result<InstallJob> install_job(const std::string& engine, const std::string& ver
   return job;
 }
 
+std::string environment_damage_script(const std::string& folder) {
+  return std::string(kCountFiles) + "e=" + folder + "\nif [ -r \"$e/" + kCount + "\" ]; then\n  was=$(cat \"$e/" +
+         kCount +
+         "\"); now=$(count_files \"$e\")\n"
+         "  [ \"$now\" -ge \"$was\" ] || echo \"$((was - now)) of its $was files are gone\"\nfi\n";
+}
+
 std::vector<Question> environment_questions(const InstallJob& job) {
   const EngineInstaller* installer = find_installer(source_text(job.source, "method"));
   std::vector<Question> out;
   if (installer != nullptr) out = installer->ask(job);
   out.push_back({.key = "environment", .script = "cat " + shell_quote(marker_of(job)) + " 2>/dev/null || :\n"});
+  out.push_back({.key = "environment_damage", .script = environment_damage_script(shell_quote(job.folder()))});
   return out;
 }
 
@@ -174,8 +195,9 @@ Result<Change> plan_environment(const InstallJob& job, const Answers& answers) {
   const std::string wanted = installer->identity(job);
   Change change;
   change.summary = job.engine + " " + job.version + " in " + job.folder();
-  if (found == wanted) return change;
-  if (!found.empty()) {
+  const bool damaged = !answers.text("environment_damage").empty();
+  if (found == wanted && !damaged) return change;
+  if (!found.empty() && found != wanted) {
     return fail(
         make_error(ErrorKind::refused, job.folder() + " holds another build of " + job.engine + " " + job.version)
             .with_hint("remove it on the node when nothing uses it, or call the new one another version"));
@@ -183,7 +205,7 @@ Result<Change> plan_environment(const InstallJob& job, const Answers& answers) {
   auto actions = installer->prepare(job, answers);
   if (!actions) return fail(actions.error());
   change.actions = std::move(*actions);
-  change.actions.push_back(build_action(*installer, job, answers));
+  change.actions.push_back(build_action(*installer, job, answers, damaged));
   return change;
 }
 

@@ -60,6 +60,9 @@ const EngineInstaller* find_installer(const std::string& method);
 
 // Questions and plan for one environment, whole: what the server step hands to StepContext::converge.
 std::vector<Question> environment_questions(const InstallJob& job);
+// Shell that prints what is wrong with an environment, "12 of its 400 files are gone"; nothing when nothing is. Files
+// are counted, not read: a few tenths of a second for the largest. `folder`: as a word of the shell.
+std::string environment_damage_script(const std::string& folder);
 Result<Change> plan_environment(const InstallJob& job, const Answers& answers);
 
 // The text under a key; empty when it is absent, null or no text.

@@ -168,8 +168,9 @@ Result<MemoryTuning::HostLook> MemoryTuning::look_at_host() {
 
 Result<std::optional<HostLimit>> MemoryTuning::limit_of(const MemoryKill& kill) {
   if (kill.cause == MemoryKill::Cause::host) return std::optional<HostLimit>();
-  if (kill.cause == MemoryKill::Cause::own_limit && spec_.memory_max)
-    return std::optional(HostLimit{*spec_.memory_max, "memory_max"});
+  // A limit so small that not even a log was written leaves no other explanation.
+  const bool own = kill.cause == MemoryKill::Cause::own_limit || kill.cause == MemoryKill::Cause::not_known;
+  if (own && spec_.memory_max) return std::optional(HostLimit{*spec_.memory_max, "memory_max"});
   auto host = look_at_host();
   if (!host) return fail(host.error());
   return host->around;

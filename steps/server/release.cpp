@@ -101,7 +101,8 @@ constexpr const char* kUndoSwitch = R"sh(now=$(readlink @FOLDER@/current 2>/dev/
 before=$(cat "$MW_SAVE/previous" 2>/dev/null) || :
 ran=$(cat "$MW_SAVE/active" 2>/dev/null) || :
 if [ "$now" != releases/@N@ ] && [ "$now" != "$before" ]; then
-  echo @FOLDER@" was switched to $now by someone else since" >&2; [ -n "${MW_FORCE:-}" ] || exit 65
+  by=$(sed -n 's/^ *"made_by_run": "\(.*\)",\{0,1\}$/\1/p' @FOLDER@/"$now"/release.json 2>/dev/null) || :
+  echo @FOLDER@" was switched to $now since, by ${by:+run }${by:-someone else}; take that back first" >&2; [ -n "${MW_FORCE:-}" ] || exit 65
 fi
 if [ "$now" = "$before" ] && [ -n "$now" ]; then
   if [ ! -e "$MW_SAVE/unit" ]; then exit 0; fi
@@ -177,6 +178,32 @@ Release make_release(const ServerSpec& spec, const EngineProfile& profile, const
   return out;
 }
 
+namespace {
+
+// Digests of a release's other files lie beside them: some of those hold keys.
+std::string sums_of(const Action& action) {
+  std::string out;
+  for (const FilePlacement& file : action.files)
+    out += sha256_hex(*file.content) + "  " + file.path.substr(file.path.rfind('/') + 1) + "\n";
+  return out;
+}
+
+// What is not as it was put there: contents, modes, drop-ins that change the unit, and whether it starts at boot.
+constexpr const char* kTampered = R"sh([ -e @FOLDER@/current/sums ] || exit 0
+cd @FOLDER@/current/
+sha256sum -c --quiet sums 2>/dev/null | sed -n 's/^\([^:]*\):.*/changed \1/p' || :
+find . -maxdepth 1 -type f \( -perm /022 -o -perm /007 -o \( -name env -o -name @CLIENT_KEY@ \) -perm /077 \) |
+  sed 's|^\./|mode |'
+for f in /etc/systemd/system/@UNIT@.d/*.conf /run/systemd/system/@UNIT@.d/*.conf; do
+  if [ -e "$f" ]; then echo "drop-in $f"; fi
+done
+)sh";
+constexpr const char* kEnabled = "systemctl is-enabled @UNIT@ 2>/dev/null || :\n";
+constexpr const char* kEnvironmentOfCurrent =
+    R"sh($(sed -n 's/^ *"environment": "\(.*\)",\{0,1\}$/\1/p' @FOLDER@/current/release.json 2>/dev/null))sh";
+
+}  // namespace
+
 std::vector<Question> deployed_questions(const ServerSpec& spec) {
   return {
       {.key = "current", .script = fill("readlink @FOLDER@/current 2>/dev/null || :\n", spec, 0)},
@@ -192,6 +219,10 @@ std::vector<Question> deployed_questions(const ServerSpec& spec) {
        .script = fill("for f in @FOLDER@/current/run /etc/systemd/system/@UNIT@; do\n"
                       "  sha256sum < \"$f\" 2>/dev/null | cut -d ' ' -f 1 || :\ndone\n",
                       spec, 0)},
+      {.key = "tampered", .script = fill(replace_all(kTampered, "@CLIENT_KEY@", kClientKey), spec, 0)},
+      {.key = "enabled", .script = fill(kEnabled, spec, 0)},
+      {.key = "environment_damage",
+       .script = environment_damage_script(fill(std::string("\"") + kEnvironmentOfCurrent + "\"", spec, 0))},
       {.key = "active", .script = fill(kActive, spec, 0)},
       {.key = "model", .script = fill("if [ -e @MODEL@ ]; then echo there; fi\n", spec, 0)},
       {.key = "gpus", .script = "for d in /dev/nvidia[0-9]*; do if [ -c \"$d\" ]; then echo there; break; fi; done\n"},
@@ -215,6 +246,15 @@ DeployedServer read_deployed(const Answers& answers) {
   const std::vector<std::string> files = split_lines(answers.text("files"));
   out.files_unchanged = files.size() == 2 && files[0] == out.record.value("run_sha256", "") &&
                         files[1] == out.record.value("unit_sha256", "");
+  for (const std::string& line : split_lines(answers.text("tampered"))) {
+    const std::string what = line.substr(std::min(line.find(' ') + 1, line.size()));
+    if (starts_with(line, "drop-in ")) out.drop_ins.push_back(what);
+    if (starts_with(line, "changed ") || starts_with(line, "mode ")) out.files_unchanged = false;
+    if (starts_with(line, "mode ")) out.findings.push_back("others may read or write its file " + what);
+    if (starts_with(line, "changed ")) out.findings.push_back("its file " + what + " was changed by hand");
+  }
+  out.environment_damage = answers.text("environment_damage");
+  out.enabled = answers.text("enabled") != "disabled";
   const std::vector<std::string> active = split_lines(answers.text("active"));
   if (!active.empty()) out.active = active[0];
   if (active.size() > 1) {
@@ -293,6 +333,7 @@ Action place_release_action(const ServerSpec& spec, const Release& release, int 
   if (!release.client_key.empty())
     action.files.push_back(text_file(folder + "/" + kClientKey, release.client_key + "\n", "0600"));
   action.files.push_back(text_file(folder + "/release.json", release.record.dump(2) + "\n", "0640"));
+  action.files.push_back(text_file(folder + "/sums", sums_of(action), "0600"));
   action.script = ":\n";
   action.undo = fill(
       "if [ \"$(readlink @FOLDER@/current 2>/dev/null)\" != releases/@N@ ]; then\n"
@@ -315,9 +356,23 @@ Action switch_action(const ServerSpec& spec, int number) {
 Action start_again_action(const ServerSpec& spec) {
   Action action;
   action.title = "start " + spec.unit();
-  action.script = fill("systemctl reset-failed @UNIT@ 2>/dev/null || :\nsystemctl --no-block start @UNIT@\n", spec, 0);
+  // It may run from files that are gone by now.
+  action.script = process_functions(spec) + fill(
+                                                "if systemctl -q is-active @UNIT@; then stop_server @UNIT@; fi\n"
+                                                "systemctl reset-failed @UNIT@ 2>/dev/null || :\n"
+                                                "systemctl --no-block start @UNIT@\n",
+                                                spec, 0);
   action.undo = process_functions(spec) + fill("stop_server @UNIT@\n", spec, 0);
   action.undo_title = "stop " + spec.unit();
+  return action;
+}
+
+Action enable_action(const ServerSpec& spec) {
+  Action action;
+  action.title = "have " + spec.unit() + " start with the machine";
+  action.script = fill("systemctl enable -q @UNIT@\n", spec, 0);
+  action.undo = fill("systemctl disable -q @UNIT@ 2>/dev/null || :\n", spec, 0);
+  action.undo_title = "not any more";
   return action;
 }
 

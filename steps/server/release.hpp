@@ -32,7 +32,11 @@ struct DeployedServer {
   std::string digest;          // of the current release
   Value record = Value::object();
   std::map<int, Value> records;       // of all releases
-  bool files_unchanged = false;       // run and unit file are what the release says
+  bool files_unchanged = false;       // the unit and the release's files are as they were put there
+  std::vector<std::string> findings;  // what is not, in words
+  std::vector<std::string> drop_ins;  // files of others that change the unit
+  std::string environment_damage;     // "12 of its 400 files are gone"; empty: none
+  bool enabled = true;                // it starts with the machine
   int restarts = 0;                   // by systemd, since it was started
   bool dies_again_and_again = false;  // it runs, but only since the last of several restarts
   std::string active;                 // of the unit
@@ -55,6 +59,7 @@ Action place_release_action(const ServerSpec& spec, const Release& release, int 
 // Symlink, unit file, restart. Returns at once: the start is watched by the step.
 Action switch_action(const ServerSpec& spec, int number);
 // For a release that is in place and does not run.
+Action enable_action(const ServerSpec& spec);
 Action start_again_action(const ServerSpec& spec);
 
 }  // namespace millwright

@@ -1,11 +1,56 @@
 // What can be said of a server step before anything is asked of a node: names, sources, flags and their values.
+#include <arpa/inet.h>
+
 #include <regex>
+#include <utility>
 
 #include "steps/server/launch_command.hpp"
 #include "steps/server/planner/engine_facts.hpp"
 #include "steps/server/server_step.hpp"
 
 namespace millwright {
+
+namespace {
+
+std::vector<std::pair<std::string, Error>> unusable_address(const Inputs& inputs) {
+  std::vector<std::pair<std::string, Error>> out;
+  if (inputs.has("port") && inputs.value("port").is_number_integer()) {
+    const auto port = inputs.integer("port");
+    if (port < 1 || port > 65535) {
+      out.emplace_back(
+          "port",
+          make_error(ErrorKind::invalid, "there is no port " + std::to_string(port)).with_hint("a port is 1 to 65535"));
+    }
+  }
+  const std::string host = inputs.string_or("host", "");
+  in6_addr address{};
+  const bool looks_numeric = !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
+  const bool numeric = ::inet_pton(AF_INET, host.c_str(), &address) == 1;
+  if ((looks_numeric && !numeric) ||
+      (host.find(':') != std::string::npos && ::inet_pton(AF_INET6, host.c_str(), &address) != 1)) {
+    out.emplace_back("host", make_error(ErrorKind::invalid, "'" + host + "' is no address")
+                                 .with_hint("127.0.0.1 for this node alone, 0.0.0.0 for everybody"));
+  }
+  return out;
+}
+
+// systemd's EnvironmentFile: one variable a line.
+std::vector<Error> unusable_environment(const Value& env) {
+  static const std::regex name("[A-Za-z_][A-Za-z0-9_]*");
+  std::vector<Error> out;
+  if (!env.is_object()) return out;
+  for (const auto& [key, value] : env.items()) {
+    if (!std::regex_match(key, name))
+      out.push_back(make_error(ErrorKind::invalid, "'" + key + "' is no name of an environment variable")
+                        .with_hint("letters, digits and underscores"));
+    if (value.is_string() && value.get<std::string>().find_first_of(std::string("\n\r\0", 3)) != std::string::npos)
+      out.push_back(make_error(ErrorKind::invalid, "the value of " + key + " has a line break")
+                        .with_hint("an environment file has one line for each variable"));
+  }
+  return out;
+}
+
+}  // namespace
 
 std::vector<Error> ServerStep::check(const Inputs& inputs) const {
   std::vector<Error> errors;
@@ -20,6 +65,8 @@ std::vector<Error> ServerStep::check(const Inputs& inputs) const {
                .with_hint("lower-case letters, digits and dashes, at most 29"),
            "name");
   }
+  for (auto& [input, error] : unusable_address(inputs)) report(std::move(error), input);
+  for (Error& error : unusable_environment(inputs.value("env"))) report(std::move(error), "env");
   const Value& sources = inputs.value("sources");
   if (sources.is_object()) {
     for (const auto& [version, source] : sources.items()) {

@@ -51,7 +51,7 @@ class Deployment {
     }
     const bool same = deployed_.current && deployed_.digest == release_.digest && deployed_.files_unchanged;
     if (same && deployed_.active == "active" && deployed_.dies_again_and_again) return fail(loop());
-    if (same && deployed_.active == "active") return settle_running();
+    if (same && deployed_.active == "active" && deployed_.environment_damage.empty()) return settle_running();
     if (auto free = port_is_free(); !free) return fail(free.error());
     if (auto installed = install(); !installed) return fail(installed.error());
     return start(same);
@@ -235,15 +235,19 @@ class Deployment {
   Result<StepOutcome> settle_running() {
     auto tunnel = context_.node().tunnel(spec_.probe_host(), spec_.port);
     if (!tunnel) return fail(tunnel.error());
+    const StepState state = deployed_.enabled ? StepState::ok : StepState::changed;
+    if (!deployed_.enabled) {
+      if (auto done = context_.act(enable_action(spec_)); !done) return fail(done.error());
+    }
     if (auto name = ask_models(context_, **tunnel, spec_)) {
       Readiness ready;
       ready.served_name = *name;
-      StepOutcome outcome = describe(ready, StepState::ok);
+      StepOutcome outcome = describe(ready, state);
       outcome.outputs["load_seconds"] = nullptr;
       outcome.summary = spec_.engine + " " + spec_.version + " runs and answers, as wanted";
       return outcome;
     }
-    return watch("", StepState::ok);
+    return watch("", state);
   }
 
   Result<StepOutcome> watch(const std::string& cursor, StepState state) {
@@ -346,14 +350,20 @@ Result<std::string> ServerStep::preview(const Inputs& inputs, const Answers& ans
     return "dies again and again (" + std::to_string(deployed.restarts) + " restarts): " + release +
            "; see journalctl -u " + spec->unit();
   }
+  if (!deployed.environment_damage.empty()) return "of its engine " + deployed.environment_damage + ": " + release;
+  if (!deployed.findings.empty()) return join(deployed.findings, "; ") + ": " + release;
   if (!deployed.files_unchanged) return "runs with files that were changed by hand: " + release;
+  if (!deployed.enabled) return "does not start with the machine (disabled): " + release;
+  if (!deployed.drop_ins.empty())
+    return "a drop-in changes its unit (" + join(deployed.drop_ins, ", ") + "): " + release;
   return "runs " + release + "; wanted " + wanted;
 }
 
 std::optional<bool> ServerStep::drifted(const Inputs& /*inputs*/, const Answers& answers) const {
   const DeployedServer deployed = read_deployed(answers);
   return !deployed.current || !deployed.files_unchanged || deployed.active != "active" ||
-         deployed.dies_again_and_again || !deployed.model_there;
+         deployed.dies_again_and_again || !deployed.model_there || !deployed.environment_damage.empty() ||
+         !deployed.enabled || !deployed.drop_ins.empty();
 }
 
 void register_server_steps(StepRegistry& registry, const Knowledge& knowledge) {

@@ -225,6 +225,38 @@ def test_a_library_that_is_missing_is_named(lab, millwright, server):
     assert traces(lab) == before
 
 
+def test_what_is_changed_by_hand_is_found_and_put_right(lab, millwright, server):
+    before, play, runs = traces(lab), server(), []
+    unit, current = "millwright-llm.service", "/var/lib/millwright/servers/llm/current"
+
+    def apply():
+        runs.append(millwright.apply(play, timeout=600).expect(0))
+        return [event["data"]["title"] for event in runs[-1].of("action_started")]
+
+    def found(script, what, code=2):
+        lab.ssh(NODE, script)
+        verified = millwright.run("verify", "-i", millwright.inventory, play, timeout=300)
+        assert verified.code == code and what in verified.out, verified.out
+
+    apply()
+    found("true", "everything", code=0)
+    found(f"systemctl disable -q {unit}", "does not start with the machine")
+    assert apply() == [f"have {unit} start with the machine"]
+    found(f"chmod 666 {current}/env", "others may read or write its file env")
+    apply()
+    found(f"echo FOO=bar >{current}/env", "its file env was changed by hand")
+    apply()
+    found(f"mkdir -p /etc/systemd/system/{unit}.d; printf '[Service]\\nNice=5\\n' >/etc/systemd/system/{unit}.d/x.conf", "drop-in")
+    found(f"rm -r /etc/systemd/system/{unit}.d", "everything", code=0)
+    # Of the engine's files: the server runs on from memory, and could never start again.
+    found(f"find {HOME} -name '*.so' -delete", "files are gone")
+    assert any("install again" in title for title in apply())
+    found("true", "everything", code=0)
+    for run in reversed(runs):
+        millwright.run("rollback", "-y", run.events[0]["run"], timeout=300).expect(0)
+    assert traces(lab) == before
+
+
 def flag_of(lab, name):
     """Its value in the command line of the server; None without it."""
     words = json.loads(lab.ssh(NODE, "cat /var/lib/millwright/servers/llm/current/release.json").stdout)["command"]

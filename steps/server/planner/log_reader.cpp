@@ -76,6 +76,7 @@ class Reader {
     out.failures_ = std::move(*failures);
     for (const Value& milestone : engine.at("milestones"))
       out.milestones_.emplace_back(milestone.at("has").get<std::string>(), milestone.at("name").get<std::string>());
+    out.begins_ = engine.value("begins", std::vector<std::string>{});
     if (engine.contains("version")) {
       auto version = rows_of(Value{{"version", Value::array({engine.at("version")})}}, "version");
       if (!version) return fail(version.error());
@@ -86,6 +87,14 @@ class Reader {
 
   void line(std::string_view whole, int number, LogReading& out) {
     const std::string_view text = whole.substr(0, kLongestLine);
+    if (begins_anew(text, out)) {
+      // A journal has every start of a unit: the last one is what there is to answer for.
+      LogReading fresh;
+      fresh.engine = out.engine;
+      fresh.looks_like = out.looks_like;
+      out = std::move(fresh);
+      worst_ = static_cast<std::size_t>(-1);
+    }
     for (const Row& row : terms_) {
       const auto groups = groups_of(row, text);
       if (!groups) continue;
@@ -109,6 +118,12 @@ class Reader {
   }
 
  private:
+  bool begins_anew(std::string_view text, const LogReading& out) const {
+    if (out.reached.empty() && out.terms.empty() && !out.failure) return false;
+    return std::any_of(begins_.begin(), begins_.end(),
+                       [&](const std::string& mark) { return text.find(mark) != std::string_view::npos; });
+  }
+
   void failure(std::size_t at, std::string_view text, int number, LogReading& out) {
     const Row& row = failures_[at];
     const auto groups = groups_of(row, text);
@@ -133,6 +148,7 @@ class Reader {
 
   std::vector<Row> terms_, failures_, version_;
   std::vector<std::pair<std::string, std::string>> milestones_;  // what a line has, and what it is
+  std::vector<std::string> begins_;
   std::size_t worst_ = static_cast<std::size_t>(-1);
 };
 

@@ -76,7 +76,10 @@ std::string thousands(double value) {
 std::string sentence_of(const Plan& plan, const Query& query) {
   const std::string head =
       fmt::format("{} on {} with {}", query.model.shape.name, gpus_name(query, plan.layout), engine_name(query));
-  if (!plan.invalid.empty()) return fmt::format("{} cannot start: {}.", head, plan.invalid.front().message);
+  if (!plan.invalid.empty()) {
+    const char* verb = plan.invalid.front().flag == "context" ? "does not serve that" : "cannot start";
+    return fmt::format("{} {}: {}.", head, verb, plan.invalid.front().message);
+  }
   if (plan.decision == Decision::fits)
     return fmt::format(
         "{} fits: {} tokens of KV cache and {} requests at once{}, with {:.1f} GiB to spare on the tightest GPU.", head,
@@ -191,6 +194,13 @@ Plan make_plan(const Knowledge& knowledge, const Query& query, const GivenFlags&
   plan.max_model_len = plan.likely.max_model_len;
   plan.engine_says = plan.likely.engine_says;
   plan.decision = tight.starts() ? Decision::fits : roomy.starts() ? Decision::try_it : Decision::does_not_fit;
+  // SGLang starts with a pool smaller than one request, and refuses what is longer: not what --context asks for.
+  if (plan.invalid.empty() && query.context && plan.decision == Decision::fits && plan.kv_tokens.mid < *query.context) {
+    plan.invalid.push_back({"context",
+                            fmt::format("the pool has {:.0f} tokens, and a request of {} would be refused",
+                                        plan.kv_tokens.mid, *query.context),
+                            fmt::format("--context {:.0f}, a smaller KV type, or more GPUs", plan.kv_tokens.low)});
+  }
   if (!plan.invalid.empty()) plan.decision = Decision::does_not_fit;
   plan.missing_gib = plan.likely.starts() ? 0 : plan.likely.missing_gib;
   plan.notes = query.model.notes;

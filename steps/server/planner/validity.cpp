@@ -161,6 +161,42 @@ void check_context(const Query& query, std::vector<InvalidFlag>& out) {
                              most, variable, variable)});
 }
 
+// Source: vllm 0.32.0, config/scheduler.py, verify_max_model_len.
+void check_batch(const Query& query, std::vector<InvalidFlag>& out) {
+  if (query.facts.engine() != "vllm" || !query.set.has("max-num-batched-tokens")) return;
+  const int batch = query.set.integer("max-num-batched-tokens", 0);
+  if (query.set.has("max-num-seqs") && batch < query.set.integer("max-num-seqs", 0))
+    out.push_back({"max-num-batched-tokens",
+                   fmt::format("a batch of {} tokens is smaller than the {} requests that it must have room for", batch,
+                               query.set.integer("max-num-seqs", 0)),
+                   "at least as many tokens as --max-num-seqs"});
+  const int asked = asked_context(query);
+  const int length = asked > 0 ? asked : query.model.shape.max_positions;
+  if (query.set.text("enable-chunked-prefill") == "false" && batch < length)
+    out.push_back(
+        {"max-num-batched-tokens",
+         fmt::format("without chunked prefill a batch of {} tokens cannot take a request of {}", batch, length),
+         fmt::format("--max-num-batched-tokens {}, or a smaller --max-model-len", length)});
+}
+
+// What --context and --concurrency ask for, and a flag says otherwise.
+void check_contradictions(const Query& query, std::vector<InvalidFlag>& out) {
+  const bool vllm = query.facts.engine() == "vllm";
+  if (query.facts.engine() == "llama.cpp") return;  // its context is that of all slots
+  const char* length = vllm ? "max-model-len" : "context-length";
+  const char* requests = vllm ? "max-num-seqs" : "max-running-requests";
+  if (query.context && query.set.has(length) && query.set.integer(length, 0) != *query.context)
+    out.push_back(
+        {length,
+         fmt::format("--context asks for {} tokens and this flag for {}", *query.context, query.set.integer(length, 0)),
+         "leave one of the two out"});
+  if (query.concurrency && query.set.has(requests) && query.set.integer(requests, 0) < *query.concurrency)
+    out.push_back({requests,
+                   fmt::format("--concurrency asks for {} requests at once and this flag allows {}", *query.concurrency,
+                               query.set.integer(requests, 0)),
+                   "leave one of the two out"});
+}
+
 // Combinations that the engine refuses whatever the memory.
 void check_combinations(const Query& query, std::vector<InvalidFlag>& out) {
   if (query.facts.engine() != "sglang" || !query.model.shape.hybrid()) return;
@@ -229,6 +265,8 @@ std::vector<InvalidFlag> check_validity(const Knowledge& knowledge, const Query&
   }
   check_dtypes(knowledge, query, layout, out);
   check_context(query, out);
+  check_batch(query, out);
+  check_contradictions(query, out);
   check_combinations(query, out);
   return out;
 }

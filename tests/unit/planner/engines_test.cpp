@@ -329,5 +329,39 @@ TEST(Given, pins_a_term_and_nothing_else) {
   EXPECT_FALSE(given.weights_gib.has_value());
 }
 
+// Source: vllm 0.32.0, config/scheduler.py.
+TEST(Validity, batches_that_vllm_refuses) {
+  const auto wrong = [](const std::vector<std::string>& set) {
+    const Plan plan = asked("Qwen3-8B", "vllm", "0.32.0", "H100", set).plan();
+    return plan.invalid.empty() ? std::string() : plan.invalid.front().flag + ": " + plan.invalid.front().message;
+  };
+  EXPECT_NE(wrong({"max-num-seqs=1024", "max-num-batched-tokens=512"}).find("smaller than the 1024 requests"),
+            std::string::npos);
+  EXPECT_EQ(wrong({"max-num-seqs=512", "max-num-batched-tokens=512"}), "");
+  EXPECT_NE(wrong({"enable-chunked-prefill=false", "max-num-batched-tokens=2048"}).find("without chunked prefill"),
+            std::string::npos);
+  EXPECT_EQ(wrong({"enable-chunked-prefill=false", "max-num-batched-tokens=2048", "max-model-len=2048"}), "");
+}
+
+TEST(Validity, what_is_asked_for_and_what_a_flag_says_must_agree) {
+  Asked one = asked("Qwen3-8B", "vllm", "0.32.0", "H100", {"max-model-len=4096", "max-num-seqs=10"});
+  EXPECT_TRUE(one.plan().invalid.empty());
+  one.query.context = 8192;
+  EXPECT_EQ(one.plan().invalid.front().flag, "max-model-len");
+  one.query.context = 4096;
+  one.query.concurrency = 500;
+  EXPECT_EQ(one.plan().invalid.front().flag, "max-num-seqs");
+}
+
+TEST(Validity, a_pool_smaller_than_the_request_that_is_asked_for_does_not_fit) {
+  Asked small = asked("Qwen3-8B", "sglang", "0.5.23", "24GiB");
+  EXPECT_EQ(small.plan().decision, Decision::fits);
+  small.query.context = 32768;
+  const Plan plan = small.plan();
+  EXPECT_LT(plan.kv_tokens.mid, 32768);
+  EXPECT_EQ(plan.decision, Decision::does_not_fit);
+  EXPECT_NE(plan.sentence.find("would be refused"), std::string::npos) << plan.sentence;
+}
+
 }  // namespace
 }  // namespace millwright::planner

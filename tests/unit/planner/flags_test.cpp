@@ -161,7 +161,7 @@ TEST(Context, longer_than_the_model_was_made_for_is_refused_with_the_way_out) {
     EXPECT_NE(refused.invalid.front().message.find("262144"), std::string::npos);
     EXPECT_NE(refused.invalid.front().hint.find(std::string(one.variable) + "=1"), std::string::npos);
     EXPECT_EQ(refused.decision, Decision::does_not_fit);
-    Asked context = asked("Qwen3.6-27B", one.name, "", "H100");
+    Asked context = asked("Qwen3.6-27B", one.name, "", "4xH100");  // a pool of more tokens than that
     context.query.context = 262145;
     EXPECT_EQ(context.plan().invalid.size(), 1u) << one.name << " with --context";
     context.query.context = 262144;

@@ -177,6 +177,25 @@ TEST(Arguments, as_the_engines_print_them) {
   EXPECT_TRUE(arguments_of("nothing").empty());
 }
 
+// `journalctl -u UNIT` has every start of a unit.
+TEST(ReadLog, of_several_starts_the_last_counts) {
+  const std::string fine = log_text("sglang-0.5.9-cpu-ok.log"),
+                    failed = log_text("sglang-0.5.9-cpu-not-enough-memory.log");
+  const LogReading alone = reading(failed), after = reading(fine + failed);
+  ASSERT_TRUE(after.failure.has_value());
+  EXPECT_FALSE(after.ready);
+  EXPECT_EQ(after.terms, alone.terms);
+  EXPECT_EQ(after.arguments, alone.arguments);
+  EXPECT_GT(after.failure->line_number, alone.failure->line_number) << "lines are those of the whole file";
+  const LogReading mended = reading(failed + fine);
+  EXPECT_TRUE(mended.ready);
+  EXPECT_FALSE(mended.failure.has_value());
+  EXPECT_EQ(mended.terms, reading(fine).terms);
+  const std::string vllm = log_text("vllm-0.32.0-cpu-ok.log"), llama = log_text("llama.cpp-0.7.0-ok.log");
+  EXPECT_EQ(reading(vllm + vllm).terms, reading(vllm).terms);
+  EXPECT_EQ(reading(llama + llama).terms, reading(llama).terms) << "buffers are summed within one start";
+}
+
 TEST(Replan, the_founding_story_fits_at_the_first_replan) {
   const Replan out = replan_of("Qwen3.6-27B", "0.5.9", "2xA6000", of_file("composed-sglang-0.5.9-story.log"));
   ASSERT_FALSE(out.next.empty());

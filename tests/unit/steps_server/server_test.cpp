@@ -265,6 +265,8 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   answers.set("record", {0, R"({"digest":"d","run_sha256":"r","unit_sha256":"u"})", ""});
   answers.set("files", {0, "r\nu\n", ""});
   answers.set("active", {0, "active\n", ""});
+  for (const char* key : {"tampered", "environment_damage"}) answers.set(key, {0, "", ""});
+  answers.set("enabled", {0, "enabled\n", ""});
   answers.set("model", {0, "there\n", ""});
   answers.set("gpus", {0, "", ""});
   answers.set("port", {0, "pid 77 (python3, web.service)\n", ""});
@@ -276,14 +278,45 @@ TEST_F(ServerTest, WhatIsDeployedIsReadFromTheNode) {
   EXPECT_EQ(release_before(found, "m", "b"), 1);
   EXPECT_EQ(release_before(found, "m", "c"), 2);
   EXPECT_EQ(release_before(found, "other", "c"), std::nullopt);
+  answers.set("tampered", {0, "drop-in /etc/systemd/system/u.d/x.conf\n", ""});
+  EXPECT_TRUE(read_deployed(answers).files_unchanged) << "a drop-in is the administrator's own way";
+  EXPECT_EQ(read_deployed(answers).drop_ins, std::vector<std::string>{"/etc/systemd/system/u.d/x.conf"});
+  for (const char* line : {"mode env\n", "changed run\n"}) {
+    answers.set("tampered", {0, line, ""});
+    EXPECT_FALSE(read_deployed(answers).files_unchanged) << line;
+    EXPECT_EQ(read_deployed(answers).findings.size(), 1U) << line;
+  }
+  answers.set("tampered", {0, "", ""});
   answers.set("files", {0, "r\nx\n", ""});
   EXPECT_FALSE(read_deployed(answers).files_unchanged);
+  answers.set("enabled", {0, "disabled\n", ""});
+  EXPECT_FALSE(read_deployed(answers).enabled);
+}
+
+TEST_F(ServerTest, AddressesAndVariablesThatCannotBeAreFoundBeforeAnythingStarts) {
+  const auto wrong = [this](const Value& given) {
+    Value all = {{"model", "/srv/m.gguf"}};
+    all.update(given);
+    std::string out;
+    for (const Error& error : step_.check(Inputs(check_inputs(step_.signature(), all).value())))
+      out += error.detail + ": " + error.message + "\n";
+    return out;
+  };
+  EXPECT_EQ(wrong({{"port", 8080}, {"host", "0.0.0.0"}, {"env", {{"A_1", "b c"}}}}), "");
+  EXPECT_EQ(wrong({{"host", "::1"}}), "");
+  EXPECT_EQ(wrong({{"host", "gpu1.example"}}), "");
+  EXPECT_NE(wrong({{"port", 99999}}).find("port: there is no port 99999"), std::string::npos);
+  EXPECT_NE(wrong({{"port", 0}}).find("port: there is no port 0"), std::string::npos);
+  EXPECT_NE(wrong({{"host", "256.1.1.1"}}).find("host: '256.1.1.1' is no address"), std::string::npos);
+  EXPECT_NE(wrong({{"env", {{"A B", "1"}}}}).find("env: 'A B' is no name"), std::string::npos);
+  EXPECT_NE(wrong({{"env", {{"A", "1\n2"}}}}).find("line break"), std::string::npos);
 }
 
 TEST_F(ServerTest, OneThatDiesAgainAndAgainIsToldFromOneThatWasRestarted) {
   const auto loops = [](const std::string& active) {
     Answers answers;
-    for (const char* key : {"current", "releases", "record", "files", "model", "gpus", "port"})
+    for (const char* key : {"current", "releases", "record", "files", "model", "gpus", "port", "tampered", "enabled",
+                            "environment_damage"})
       answers.set(key, {0, "", ""});
     answers.set("active", {0, active, ""});
     return read_deployed(answers).dies_again_and_again;
@@ -298,11 +331,16 @@ TEST_F(ServerTest, EnvironmentsAreCompleteOrInstalledOrRefused) {
   const InstallJob job{"llama.cpp", "0.7.0", kArchive, "bin/llama-server", "", {}};
   Answers answers;
   answers.set("environment", {0, "", ""});
+  answers.set("environment_damage", {0, "", ""});
   const auto fresh = plan_environment(job, answers);
   ASSERT_EQ(fresh->actions.size(), 1U);
   EXPECT_NE(fresh->actions[0].script.find("curl"), std::string::npos);
   answers.set("environment", {0, archive_installer().identity(job) + "\n", ""});
   EXPECT_TRUE(plan_environment(job, answers)->empty());
+  answers.set("environment_damage", {0, "12 of its 400 files are gone\n", ""});
+  const auto again = plan_environment(job, answers);
+  ASSERT_EQ(again->actions.size(), 1U) << "what is there in part is made anew";
+  EXPECT_EQ(again->actions[0].undo, "exit 0\n") << "and not taken away from a server that uses it";
   answers.set("environment", {0, "archive sha256:other\n", ""});
   EXPECT_EQ(plan_environment(job, answers).error().kind, ErrorKind::refused);
 }
@@ -312,6 +350,7 @@ TEST_F(ServerTest, WheelsArePinnedAndPythonIsChecked) {
                        "bin/llama-server", "print()",       {}};
   Answers answers;
   answers.set("environment", {0, "", ""});
+  answers.set("environment_damage", {0, "", ""});
   answers.set("python", {0, "3.11\nvenv\n", ""});
   answers.set("missing", {0, "", ""});
   const auto ready = plan_environment(job, answers);

@@ -34,6 +34,7 @@ Answers node(std::string platform = kNode, const std::string& uv = "", const std
   out.set("uv", {0, uv, ""});
   out.set("missing", {0, missing, ""});
   out.set("environment", {0, "", ""});
+  out.set("environment_damage", {0, "", ""});
   return out;
 }
 
