@@ -174,6 +174,33 @@ Result<Value> scope_of(const RunContext& run, const PlayHost& host, const StepDe
   return scope;
 }
 
+// What is known of a step's inputs may be wrong already, whatever the rest will be: planning says so.
+std::vector<Error> wrong_already(const RunContext& run, const PlayHost& host, const StepDecl& decl,
+                                 const Scope& scope) {
+  const AnyStepKind* kind = run.services.registry->find(decl.uses);
+  if (kind == nullptr) return {};
+  Signature relaxed = kind->signature();
+  Value known = Value::object();
+  for (const auto& [name, mark] : decl.with.keys()) {
+    const Template* entry = decl.with.entry(name);
+    if (entry != nullptr && known_now(run, host, entry->references())) {
+      Result<Value> value = entry->render(scope);
+      if (!value) return {value.error()};
+      known[name] = std::move(*value);
+      continue;
+    }
+    for (InputSpec& input : relaxed.inputs) {
+      if (input.name != name) continue;
+      input.need = Need::optional;
+      input.default_value = nullptr;
+      input.one_of.clear();
+    }
+  }
+  tl::expected<Value, std::vector<Error>> checked = check_inputs(relaxed, known);
+  if (!checked) return checked.error();
+  return kind->check(Inputs(std::move(*checked)));
+}
+
 }  // namespace
 
 Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const PlayHost& host, std::size_t step) {
@@ -208,7 +235,11 @@ Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& h
     prepared.wanted = truthy(*condition);
     if (!prepared.wanted) return std::optional(std::move(prepared));
   }
-  if (!known_now(run, host, decl.with.references())) return std::optional<Prepared>();
+  if (!known_now(run, host, decl.with.references())) {
+    if (run.options.mode != Mode::plan) return std::optional<Prepared>();
+    const std::vector<Error> errors = wrong_already(run, host, decl, scope);
+    return errors.empty() ? Result<std::optional<Prepared>>(std::nullopt) : fail(joined(errors, decl));
+  }
   Result<Value> given = decl.with.render(scope);
   if (!given) return fail(wrap(given.error(), "working out the inputs of step " + decl.id));
   const AnyStepKind* kind = run.services.registry->find(decl.uses);

@@ -99,6 +99,12 @@ std::vector<Error> ServerStep::check_command(const Inputs& inputs) const {
       has_unknown(inputs.value("extra_flags")) ? std::vector<std::string>{} : inputs.strings("extra_flags");
   for (Error& error : forbidden_flags(extra)) errors.push_back(std::move(error));
   const auto version = resolve_version(*profile, inputs);
+  if (!version && inputs.has("version") && !inputs.value("sources").is_null() &&
+      !has_unknown(inputs.value("sources"))) {
+    Error error = version.error();
+    error.detail = "version";
+    errors.push_back(std::move(error));
+  }
   if (!version || !errors.empty()) return errors;
   const Value source = merged_sources(*profile, inputs).at(*version);
   std::unique_ptr<KnownFlags> known;
