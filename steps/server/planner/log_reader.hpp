@@ -38,7 +38,8 @@ struct LogReading {
   std::optional<double> term(const std::string& name) const;  // *_gib also from *_mib
 };
 
-// Of several starts in one text, as the journal of a unit has them, the last counts. `engine` empty: recognised. usage: nothing in it is of a known engine; invalid: a pattern of the data is broken.
+// Of several starts in one text, as the journal of a unit has them, the last counts. `engine` empty: recognised. usage:
+// nothing in it is of a known engine; invalid: a pattern of the data is broken.
 Result<LogReading> read_log(const Knowledge& knowledge, std::string_view text, const std::string& engine);
 
 // usage: it is another engine's, or nothing in it is of a start.
