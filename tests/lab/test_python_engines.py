@@ -34,11 +34,11 @@ def files(lab, fetched_hf):
     return fetched_hf["hf"]
 
 
-def server(engine, version, model, port, **more):
+def server(engine, version, model, port, level="quick", **more):
     """The steps that serve a model on the processor, and the test of it: a healthy server must pass."""
     env = {"LD_LIBRARY_PATH": "/srv/libcuda"} if engine == "sglang" else {"VLLM_CPU_KVCACHE_SPACE": "1"}
     flags = ["--mem-fraction-static", "0.1"] if engine == "sglang" else ["--enforce-eager"]
-    smoke = {"endpoint": "{{ steps.server.endpoint }}", "level": "quick", **({"api_key": more["api_key"]} if "api_key" in more else {})}
+    smoke = {"endpoint": "{{ steps.server.endpoint }}", "level": level, **({"api_key": more["api_key"]} if "api_key" in more else {})}
     return [{"id": "weights", "uses": "model", "with": {"source": model}},
             {"id": "server", "uses": "server", "with": {
                 "name": engine, "engine": engine, "version": version, "model": "{{ steps.weights.path }}",
@@ -129,7 +129,7 @@ def seconds_between(first, last):
 
 def test_vllm_installs_nearly_as_fast_as_bare_uv_and_serves(lab, millwright, files, write, wheelhouse):
     source = {"0.32.0+cpu": {"method": "uv", "lock": str(LOCK), "wheelhouse": f"node:{wheelhouse}", "provides": {"vllm": "0.32.0+cpu"}}}
-    play = write(*server("vllm", "0.32.0+cpu", files["good"], 8000, sources=source), name="vllm")
+    play = write(*server("vllm", "0.32.0+cpu", files["good"], 8000, level="standard", sources=source), name="vllm")
     before = bare_uv(lab)
     first = millwright.apply(play, timeout=1800).expect(0)
     # The looks at the node and the environment; uv itself and the compilers are no part of bare uv's work.

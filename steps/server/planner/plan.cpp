@@ -135,6 +135,20 @@ void choose_flags(Plan& plan, const Query& query, const GivenFlags& given, const
   }
 }
 
+// Later versions are answered by what the newest one that was read does, which they need not do.
+void warn_of_version(Plan& plan, const Query& query, const Knowledge& knowledge) {
+  if (query.facts.engine() == "llama.cpp") return;  // its packages count in ways of their own
+  const std::string text = query.facts.version().text();
+  const auto asked = Version::parse(text.substr(0, text.find('+')));
+  const Value engines = knowledge.file("memory").value("engines", Value::object());
+  const auto engine = engines.find(query.facts.engine());
+  if (engine == engines.end() || !asked) return;
+  const auto newest = Version::parse(engine->value("newest", ""));
+  if (newest && *asked > *newest)
+    plan.notes.push_back(fmt::format("{} {} is newer than all that is known here: the arithmetic is that of {}",
+                                     query.facts.title(), text, newest->text()));
+}
+
 void warn(Plan& plan, const Query& query) {
   if (!plan.invalid.empty()) return;  // the figures are of flags that it will not start with
   if (query.concurrency && query.context && plan.kv_tokens.mid > 0 && plan.likely.concurrency < *query.concurrency)
@@ -207,6 +221,7 @@ Plan make_plan(const Knowledge& knowledge, const Query& query, const GivenFlags&
   const Outcome& worse = plan.likely.starts() ? tight : plan.likely;
   if (plan.invalid.empty() && !worse.starts()) plan.ladder = solve(query, plan.layout, worse, table, kLadderSteps);
   warn(plan, query);
+  warn_of_version(plan, query, knowledge);
   choose_flags(plan, query, flags, table);
   plan.sentence = sentence_of(plan, query);
   return plan;

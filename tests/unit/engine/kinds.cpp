@@ -169,6 +169,12 @@ class Stubborn : public StepKind {
 class Release : public ActiveStep {
  public:
   const Signature& signature() const override { return signature_; }
+  std::vector<Error> check(const Inputs& inputs) const override {
+    if (!inputs.has("version") || inputs.string("version") != "nonsense") return {};
+    Error error = make_error(ErrorKind::invalid, "'" + inputs.string("version") + "' is no version");
+    error.detail = "version";
+    return {error};
+  }
   Result<StepOutcome> run(StepContext& context) const override {
     const std::string path = context.inputs().string("path");
     const std::string version = context.inputs().string("version");

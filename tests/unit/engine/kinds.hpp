@@ -6,7 +6,7 @@
 //   box      {path}: a container of the lab; gives its node
 //   break    {status}: an action that fails after having changed a file
 //   stubborn {path}: acts well and is never as wanted
-//   release  {path, version, fails_with}: active; writes the version, remembers the previous one
+//   release  {path, version, fails_with}: active; writes the version (not: nonsense), remembers the previous one
 //   smoke    {path, level}: active; passes when the file says "good...", else fails with what it says as the class
 //   sleepy   {seconds}: active; waits in the node
 #pragma once

@@ -49,6 +49,21 @@ Lines texts(const std::vector<PlanDifference>& differences) {
   return out;
 }
 
+// The second path comes from the first step; its version is known, and wrong whatever that path will be.
+TEST_F(SavedPlanTest, WhatIsWrongAlreadyIsSaidThoughTheRestIsKnownLater) {
+  const auto book_of = [](const std::string& version) {
+    return "name: x\nhosts: all\nvars: {v: " + version +
+           "}\nsteps:\n  - {id: a, uses: release, with: {path: \"{dir}/a\", version: \"1\"}}\n"
+           "  - {id: b, uses: release, with: {path: \"{{ steps.a.endpoint }}\", version: \"{{ vars.v }}\"}}\n";
+  };
+  EXPECT_EQ(states(plan(book_of("\"2\""))), (Lines{"h1, step a: unknown", "h1, step b: unknown"}));
+  plan(book_of("nonsense"));
+  bool named = false;
+  for (const Event& event : bench_.all_events())
+    named = named || event.data.dump().find("'nonsense' is no version") != std::string::npos;
+  EXPECT_TRUE(named);
+}
+
 TEST_F(SavedPlanTest, HoldsEveryStepInItsState) {
   ASSERT_TRUE(bench_.apply("name: x\nhosts: all\nsteps:\n  - {uses: note, with: {path: \"{dir}/here\", text: one}}\n"));
   const auto units = plan(book);

@@ -343,6 +343,17 @@ TEST(Validity, batches_that_vllm_refuses) {
   EXPECT_EQ(wrong({"enable-chunked-prefill=false", "max-num-batched-tokens=2048", "max-model-len=2048"}), "");
 }
 
+TEST(Validity, a_version_that_nobody_has_read_is_answered_with_a_note) {
+  const auto noted = [](const char* engine, const char* version) {
+    const Plan plan = asked("Qwen3-8B", engine, version, "H100").plan();
+    return std::any_of(plan.notes.begin(), plan.notes.end(),
+                       [](const std::string& note) { return note.find("is newer than all") != std::string::npos; });
+  };
+  EXPECT_TRUE(noted("sglang", "9.9.9"));
+  EXPECT_FALSE(noted("sglang", "0.5.23"));
+  EXPECT_FALSE(noted("vllm", "0.32.0+cpu"));
+}
+
 TEST(Validity, what_is_asked_for_and_what_a_flag_says_must_agree) {
   Asked one = asked("Qwen3-8B", "vllm", "0.32.0", "H100", {"max-model-len=4096", "max-num-seqs=10"});
   EXPECT_TRUE(one.plan().invalid.empty());
