@@ -198,6 +198,7 @@ std::vector<Error> wrong_already(const RunContext& run, const PlayHost& host, co
   }
   tl::expected<Value, std::vector<Error>> checked = check_inputs(relaxed, known);
   if (!checked) return checked.error();
+  hide_secrets(kind->signature(), *checked);  // before a message can hold one
   return kind->check(Inputs(std::move(*checked)));
 }
 

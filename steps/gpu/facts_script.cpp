@@ -299,15 +299,17 @@ fi
   /^[0-9a-f]/ { a = "" }' "$R/proc/iomem"
 )sh";
 
-constexpr std::string_view kVirtualMachines = R"sh(for f in "$R/etc/pve/qemu-server"/*.conf; do
+constexpr std::string_view kVirtualMachines = R"sh(runs_by() {
+  up=no
+  [ -r "$1" ] || return 0
+  rd "$1"
+  [ ! -d "$R/proc/$v" ] || up=yes
+}
+for f in "$R/etc/pve/qemu-server"/*.conf; do
   [ -r "$f" ] || continue
   i=${f##*/}
   i=${i%.conf}
-  up=no
-  if [ -r "$R/run/qemu-server/$i.pid" ]; then
-    rd "$R/run/qemu-server/$i.pid"
-    [ ! -d "$R/proc/$v" ] || up=yes
-  fi
+  runs_by "$R/run/qemu-server/$i.pid"
   rec vm "$i" "$up"
   awk -v i="$i" '/^\[/ { s = $0; gsub(/[][]/, "", s) } /^#/ { next }
     /^(name|onboot|template|delete|hostpci[0-9]+):/ { print "vmline\t" i "\t" (s == "" ? "-" : s) "\t" $0 }' "$f"
@@ -319,11 +321,7 @@ for f in "$R/etc/libvirt/qemu"/*.xml "$R/run/libvirt/qemu"/*.xml; do
   [ -r "$f" ] || continue
   i=${f##*/}
   i=${i%.xml}
-  up=no
-  if [ -r "$R/run/libvirt/qemu/$i.pid" ]; then
-    rd "$R/run/libvirt/qemu/$i.pid"
-    [ ! -d "$R/proc/$v" ] || up=yes
-  fi
+  runs_by "$R/run/libvirt/qemu/$i.pid"
   boot=no
   [ ! -e "$R/etc/libvirt/qemu/autostart/$i.xml" ] || boot=yes
   rec domain "$i" "$up" "$boot"
