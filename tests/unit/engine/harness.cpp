@@ -150,6 +150,7 @@ void EventList::on_event(const Event& event) {
                                        << '\n';
   }
   events_.push_back(event);
+  if (heard_) heard_(event);
 }
 
 std::vector<Event> EventList::all() const {
@@ -184,7 +185,7 @@ Bench::Bench(const Bench& other, Journal& given) : folder(other.folder.path()), 
 }
 
 Engine Bench::engine() {
-  sink = std::make_unique<EventList>();
+  sink = std::make_unique<EventList>(heard);
   EngineServices services;
   services.connector = &lab;
   services.journal = journal;

@@ -72,11 +72,13 @@ class Lab final : public Connector {
 
 class EventList final : public EventSink {
  public:
+  explicit EventList(std::function<void(const Event&)> heard = {}) : heard_(std::move(heard)) {}
   void on_event(const Event& event) override;
   std::vector<Event> all() const;
   std::vector<Event> of(EventType type) const;
 
  private:
+  const std::function<void(const Event&)> heard_;
   mutable Mutex mutex_;
   std::vector<Event> events_ MW_GUARDED_BY(mutex_);
 };
@@ -128,6 +130,7 @@ class Bench {
   NoHttp http;
   InterruptLevel interrupt{0};
   RunOptions options;
+  std::function<void(const Event&)> heard;  // called for each event of the next run, on the thread that says it
   Value inputs = Value::object();
   std::unique_ptr<EventList> sink;
   RunSummary last;

@@ -236,7 +236,7 @@ class Sleepy : public ActiveStep {
   const Signature signature_ = signature_of("sleepy", {input("seconds", 1)});
 };
 
-// Writes when it begins and ends; in between it waits until another has begun, or just a moment.
+// Writes when it begins and ends; in between it waits until another has begun, until a file is there, or just a moment.
 class Span : public StepKind {
  public:
   const Signature& signature() const override { return signature_; }
@@ -249,12 +249,16 @@ class Span : public StepKind {
     if (answers.at("ended").ok()) return change;
     const std::string log = shell_quote(inputs.string("log"));
     const std::string meets = inputs.string("meets");
+    const std::string awaits = inputs.string("awaits");
     Action action;
     action.title = "span " + inputs.string("name");
     action.script = "echo " + shell_quote("begin " + inputs.string("name")) + " >>" + log + "\n";
-    action.script += meets.empty() ? "sleep 0.3\n"
-                                   : "i=0\nuntil grep -qx " + shell_quote("begin " + meets) + " " + log +
-                                         "; do i=$((i + 1)); [ $i -lt 100 ] || exit 4; sleep 0.1; done\n";
+    const std::string met = !meets.empty()    ? "grep -qx " + shell_quote("begin " + meets) + " " + log
+                            : !awaits.empty() ? "[ -e " + shell_quote(awaits) + " ]"
+                                              : "";
+    action.script += met.empty()
+                         ? "sleep 0.3\n"
+                         : "i=0\nuntil " + met + "; do i=$((i + 1)); [ $i -lt 300 ] || exit 4; sleep 0.1; done\n";
     action.script += "echo " + shell_quote("end " + inputs.string("name")) + " >>" + log + "\n";
     action.undo = "grep -vx -e " + shell_quote("begin " + inputs.string("name")) + " -e " +
                   shell_quote("end " + inputs.string("name")) + " " + log + " >" + log + ".new || :\nmv " + log +
@@ -270,7 +274,7 @@ class Span : public StepKind {
 
  private:
   const Signature signature_ =
-      signature_of("span", {input("log"), input("name"), input("meets"), input("destructive", false)});
+      signature_of("span", {input("log"), input("name"), input("meets"), input("awaits"), input("destructive", false)});
 };
 
 }  // namespace

@@ -110,11 +110,15 @@ steps:
 
 TEST(SideBySide, ARollbackWaitsForWhatStillRunsAndTakesThatBackToo) {
   Bench bench;
+  const std::string gate = bench.folder.path() + "/bad-has-failed";
+  bench.heard = [&](const Event& event) {
+    if (event.type == EventType::step_finished && event.step == "bad") write_file(gate, "");
+  };
   ASSERT_TRUE(bench.apply(R"(
 name: back
 hosts: all
 steps:
-  - {id: slow, uses: span, needs: [], with: {log: "{dir}/log", name: slow}}
+  - {id: slow, uses: span, needs: [], with: {log: "{dir}/log", name: slow, awaits: "{dir}/../bad-has-failed"}}
   - {id: bad, uses: break, needs: [], with: {path: "{dir}/half"}, on_failure: [{do: rollback}]}
   - {id: later, uses: note, needs: [slow], with: {path: "{dir}/later", text: x}}
 )")) << render(*bench.error);
