@@ -27,8 +27,8 @@ struct Options {
   std::string engine;
   std::vector<std::string> set;
   std::vector<std::string> given;
-  int context = 0;
-  int concurrency = 0;
+  std::string context;
+  std::optional<int> concurrency;
   std::vector<std::string> logs;  // oldest first
   InventoryOptions inventory;
 };
@@ -89,11 +89,17 @@ Result<planner::Given> given_of(const std::vector<std::string>& terms) {
   return out;
 }
 
-Result<void> check_counts(const Options& options) {
-  if (options.context < 0 || options.concurrency < 0)
-    return fail(make_error(ErrorKind::usage, "a context and a number of requests are not below zero")
-                    .with_hint("leave the option out for the engine's own"));
-  return {};
+Result<std::optional<int>> context_of(const Options& options) {
+  if (options.context.empty()) return std::optional<int>();
+  const auto tokens = planner::tokens_of(options.context);
+  if (!tokens) return fail(wrap(tokens.error(), "reading --context"));
+  return std::optional(*tokens);
+}
+
+Result<void> check_concurrency(const std::optional<int>& requests) {
+  if (!requests || (*requests >= 1 && *requests <= 1000000)) return {};
+  return fail(make_error(ErrorKind::usage, fmt::format("--concurrency: {} is no number of requests", *requests))
+                  .with_hint("from 1 to 1000000; leave it out for the engine's own"));
 }
 
 struct Question {
@@ -122,7 +128,9 @@ Result<EnginePart> engine_of(const Options& options, const Knowledge& knowledge)
 }
 
 Result<Question> question_of(const Session& session, const Options& options, const Knowledge& knowledge) {
-  if (auto checked = check_counts(options); !checked) return fail(checked.error());
+  const auto context = context_of(options);
+  if (!context) return fail(context.error());
+  if (auto checked = check_concurrency(options.concurrency); !checked) return fail(checked.error());
   auto engine = engine_of(options, knowledge);
   if (!engine) return fail(engine.error());
   const auto given = given_of(options.given);
@@ -131,10 +139,8 @@ Result<Question> question_of(const Session& session, const Options& options, con
   if (!model) return fail(model.error());
   auto gpus = gpus_of(session, options, knowledge);
   if (!gpus) return fail(gpus.error());
-  planner::Query query{
-      std::move(*model), std::move(engine->facts), std::move(*gpus), engine->flags.set, *given, {}, {}};
-  if (options.context > 0) query.context = options.context;
-  if (options.concurrency > 0) query.concurrency = options.concurrency;
+  planner::Query query{std::move(*model), std::move(engine->facts), std::move(*gpus), engine->flags.set, *given,
+                       *context,          options.concurrency};
   return Question{std::move(query), std::move(engine->flags), std::move(engine->table)};
 }
 
@@ -350,7 +356,8 @@ void add_fit(CLI::App& app, Session& session) {
                    "non_torch_gib, graphs_gib")
       ->type_name("TERM=GIB")
       ->allow_extra_args(false);
-  verb->add_option("--context", options->context, "Longest request, in tokens")->type_name("N");
+  verb->add_option("--context", options->context, "Longest request, in tokens; 32k is 32768, 1M is 1048576")
+      ->type_name("N");
   verb->add_option("--concurrency", options->concurrency, "Requests at once")->type_name("N");
   verb->add_option("--from-log", options->logs,
                    "Log of a start: compare, or plan the next; again for tries before, oldest first")

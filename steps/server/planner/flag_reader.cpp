@@ -11,7 +11,7 @@ namespace millwright::planner {
 namespace {
 
 // What a value has to be, for the flags that the arithmetic reads. Lists of words are data: FlagTable::choices.
-enum class Wants { whole, size, real, list, drafts };
+enum class Wants { whole, size, real, list, drafts, toggle, word };
 struct Rule {
   const char* name;
   Wants wants;
@@ -23,6 +23,10 @@ struct Rule {
 };
 
 constexpr const char* kCount = "a whole number from 1";
+constexpr const char* kToggle = "a switch: given alone or with true; left out, or false";
+// What the engines themselves understand, and what their flag table spells as true and false.
+constexpr const char* kTrue = " true True yes on 1 ";
+constexpr const char* kFalse = " false False no off 0 ";
 constexpr Rule kRules[] = {
     {"tensor-parallel-size", Wants::whole, 1, 0, false, "", kCount},
     {"pipeline-parallel-size", Wants::whole, 1, 0, false, "", kCount},
@@ -59,8 +63,31 @@ constexpr Rule kRules[] = {
     {"swa-full-tokens-ratio", Wants::real, 0, 0, true, "", "a number above 0"},
     {"tensor-split", Wants::list, 0, 0, false, "", "a share for each GPU, as in 3,1"},
     {"fit-target", Wants::list, 0, 0, false, "", "MiB, one number or one for each GPU"},
+    {"flash-attn", Wants::word, 0, 0, false, " on off auto enabled disabled true false 1 0 -1 ", "on, off or auto"},
     {"speculative-config", Wants::drafts, 1, 0, false, "",
      R"(JSON as in {"method": "mtp", "num_speculative_tokens": 3}, with at least one token)"}};
+// Switches that the arithmetic reads.
+constexpr const char* kToggles[] = {"enforce-eager",
+                                    "enable-chunked-prefill",
+                                    "no-enable-chunked-prefill",
+                                    "enable-prefix-caching",
+                                    "no-enable-prefix-caching",
+                                    "enable-expert-parallel",
+                                    "disable-hybrid-kv-cache-manager",
+                                    "language-model-only",
+                                    "disable-cuda-graph",
+                                    "disable-piecewise-cuda-graph",
+                                    "enable-piecewise-cuda-graph",
+                                    "disable-hybrid-swa-memory",
+                                    "disable-radix-cache",
+                                    "disable-overlap-schedule",
+                                    "enable-dp-attention",
+                                    "language-only",
+                                    "cpu-moe",
+                                    "no-kv-offload",
+                                    "kv-unified",
+                                    "swa-full"};
+constexpr Rule kSwitch = {"", Wants::toggle, 0, 0, false, "", kToggle};
 constexpr Rule kContext = {"max-model-len", Wants::size, 1, 0, false, "", "a whole number from 1; 8k is 8000"};
 constexpr Rule kAutoContext = {"max-model-len",
                                Wants::size,
@@ -72,6 +99,7 @@ constexpr Rule kAutoContext = {"max-model-len",
 
 const Rule* rule_of(const std::string& name, const EngineFacts& facts) {
   if (name == "max-model-len") return facts.flag("auto_context") ? &kAutoContext : &kContext;
+  if (std::find(std::begin(kToggles), std::end(kToggles), name) != std::end(kToggles)) return &kSwitch;
   const auto* found =
       std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& rule) { return name == rule.name; });
   return found == std::end(kRules) ? nullptr : found;
@@ -109,9 +137,16 @@ std::string draft_method(const std::string& value) {
   return config.at("method").get<std::string>();
 }
 
+bool is_among(const char* words, const std::string& value) {
+  return value.find(' ') == std::string::npos &&
+         std::string_view(words).find(" " + value + " ") != std::string_view::npos;
+}
+
 bool is_possible(const Rule& rule, const std::string& value) {
   if (value.empty()) return false;
-  if (std::string_view(rule.instead).find(" " + value + " ") != std::string_view::npos) return true;
+  if (is_among(rule.instead, value)) return true;
+  if (rule.wants == Wants::toggle) return is_among(kTrue, value) || is_among(kFalse, value);
+  if (rule.wants == Wants::word) return false;
   if (rule.wants == Wants::drafts) return is_draft_config(value);
   if (rule.wants != Wants::list) return is_number(rule, value);
   const auto parts = split(value, ',');
@@ -152,6 +187,17 @@ InvalidFlag unknown_flag(const FlagTable::Found& found, const EngineFacts& facts
     out.message += fmt::format(" (versions {} have it)", found.versions.empty() ? "of another time" : found.versions);
   out.hint = found.near.empty() ? "see its --help" : fmt::format("did you mean --{}?", found.near);
   return out;
+}
+
+// llama.cpp's switches have a name for each of their two positions, in one row of the table.
+bool is_negative(const std::string& word) {
+  return starts_with(word, "no-") || word == "nkvo" || word == "nocb" || word == "nr";
+}
+
+// "true" or "false" of flag `name`, given as `word`.
+std::string position_of(const std::string& name, const std::string& word, const std::string& value) {
+  const bool on = is_among(kTrue, value);
+  return (is_negative(name) == is_negative(word)) == on ? "true" : "false";
 }
 
 // A variable of the server's environment, which some switches are.
@@ -198,8 +244,12 @@ Result<GivenFlags> read_flags(const FlagTable& table, const EngineFacts& facts, 
       out.invalid.push_back(std::move(*wrong));
       continue;
     }
-    out.set.set(found.name, value);
-    out.spelling[found.name] = spelled;
+    const Rule* rule = rule_of(found.name, facts);
+    const bool toggle = rule != nullptr && rule->wants == Wants::toggle;
+    const std::string position = toggle ? position_of(found.name, replace_all(word, "_", "-"), value) : value;
+    out.set.set(found.name, position);
+    // Under its own name where it is on: "--kv-offload" alone would say the opposite of "no-kv-offload: true".
+    out.spelling[found.name] = toggle && is_negative(spelled) != is_negative(found.name) ? found.name : spelled;
   }
   return out;
 }

@@ -239,7 +239,8 @@ std::string launch_line(const Query& query, const Plan& plan, const std::string&
       words.push_back("--" + flag.name);
       if (flag.value != "true") words.push_back(flag.value);
     } else if (query.facts.engine() == "vllm") {
-      words.push_back("--no-" + flag.name);  // its switches have both ways; the others' are off without a word
+      // Its switches have both ways; the others' are off without a word.
+      words.push_back(starts_with(flag.name, "no-") ? "--" + flag.name.substr(3) : "--no-" + flag.name);
     }
   }
   return environment + shell_join(words);

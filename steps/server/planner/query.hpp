@@ -45,6 +45,10 @@ struct Given {
   Result<void> set(const std::string& term, const std::string& value);
 };
 
+// A number of tokens as a person writes it: 32768, 32k or 32K (1024 each), 1M (1024 x 1024). usage: anything else, and
+// what nobody can ask for.
+Result<int> tokens_of(const std::string& text);
+
 struct Query {
   Model model;
   EngineFacts facts;

@@ -38,6 +38,23 @@ bool Settings::on(const std::string& name) const {
   return value.empty() || value == "true" || value == "True" || value == "yes" || value == "1" || value == "on";
 }
 
+Result<int> tokens_of(const std::string& text) {
+  constexpr double most = 1e9;
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string letter = text.substr(static_cast<std::size_t>(end - text.c_str()));
+  const double factor = letter.empty()                   ? 1
+                        : letter == "k" || letter == "K" ? 1024
+                        : letter == "m" || letter == "M" ? 1024.0 * 1024
+                                                         : 0;
+  const double tokens = number * factor;
+  const bool plain = !text.empty() && text.find_first_not_of("0123456789.kKmM") == std::string::npos;
+  if (!plain || factor == 0 || tokens < 1 || tokens > most || tokens != std::floor(tokens))
+    return fail(make_error(ErrorKind::usage, fmt::format("'{}' is no number of tokens", text))
+                    .with_hint("a whole number from 1 to 1000000000; 32k is 32768, 1M is 1048576"));
+  return static_cast<int>(tokens);
+}
+
 Result<void> Given::set(const std::string& term, const std::string& value) {
   struct Name {
     const char* name;

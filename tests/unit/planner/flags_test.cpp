@@ -52,6 +52,12 @@ TEST(FlagValues, that_are_none_say_what_is_possible) {
                           Case{"llama.cpp", "0.7.0", "cache-type-k=zz", "q8_0"},
                           Case{"llama.cpp", "0.7.0", "ngl=some", "auto or all"},
                           Case{"llama.cpp", "0.7.0", "tensor-split=1,-2", "share"},
+                          Case{"llama.cpp", "0.7.0", "fa=maybe", "on, off or auto"},
+                          Case{"llama.cpp", "0.7.0", "kvu=2", "a switch"},
+                          Case{"vllm", "0.32.0", "enforce-eager=maybe", "given alone or with true"},
+                          Case{"vllm", "0.32.0", "no-enable-prefix-caching=", "a switch"},
+                          Case{"sglang", "0.5.9", "disable-radix-cache=2", "a switch"},
+                          Case{"sglang", "0.5.9", "enable-dp-attention=true false", "a switch"},
                           Case{"sglang", "0.5.9", "SGLANG_NO_SUCH=1", "SGLANG_ALLOW"}}) {
     const GivenFlags flags = flags_of(one);
     ASSERT_EQ(flags.invalid.size(), 1u) << one.flag;
@@ -73,6 +79,48 @@ TEST(FlagValues, that_are_possible) {
     EXPECT_TRUE(flags.invalid.empty()) << one.engine << " " << one.flag << ": "
                                        << (flags.invalid.empty() ? "" : flags.invalid.front().hint);
     EXPECT_EQ(flags.set.all().size(), 1u) << one.flag;
+  }
+}
+
+TEST(FlagValues, switches_are_on_or_off_under_either_name) {
+  struct Row {
+    const char* engine;
+    const char* flag;
+    const char* name;
+    bool on;
+    const char* launched;  // empty: nothing of it
+  };
+  for (const Row& row :
+       {Row{"vllm", "enforce-eager", "enforce-eager", true, "--enforce-eager"},
+        Row{"vllm", "enforce-eager=yes", "enforce-eager", true, "--enforce-eager"},
+        Row{"vllm", "enforce-eager=0", "enforce-eager", false, "--no-enforce-eager"},
+        Row{"vllm", "no-enable-prefix-caching=false", "no-enable-prefix-caching", false, "--enable-prefix-caching"},
+        Row{"sglang", "disable-radix-cache=False", "disable-radix-cache", false, ""},
+        Row{"llama.cpp", "no-kv-offload", "no-kv-offload", true, "--no-kv-offload"},
+        Row{"llama.cpp", "kv-offload", "no-kv-offload", false, ""},
+        Row{"llama.cpp", "kv-offload=off", "no-kv-offload", true, "--no-kv-offload"},
+        Row{"llama.cpp", "nkvo", "no-kv-offload", true, "--no-kv-offload"},
+        Row{"llama.cpp", "no-kv-unified", "kv-unified", false, ""},
+        Row{"llama.cpp", "kvu", "kv-unified", true, "--kv-unified"}}) {
+    const Asked q = asked("Qwen/Qwen3-8B", row.engine, "", "80GiB", {row.flag});
+    ASSERT_TRUE(q.flags.invalid.empty()) << row.flag;
+    EXPECT_EQ(q.flags.set.on(row.name), row.on) << row.flag;
+    const std::string line = launch_line(q.query, q.plan(), "m");
+    const std::string ending = row.launched[0] == '\0' ? "Qwen/Qwen3-8B" : row.launched;
+    EXPECT_EQ(line.substr(line.size() - std::min(line.size(), ending.size())), ending) << line;
+  }
+}
+
+TEST(Tokens, as_a_person_writes_them) {
+  EXPECT_EQ(tokens_of("32768").value_or(0), 32768);
+  EXPECT_EQ(tokens_of("32k").value_or(0), 32768);
+  EXPECT_EQ(tokens_of("128K").value_or(0), 131072);
+  EXPECT_EQ(tokens_of("1M").value_or(0), 1048576);
+  EXPECT_EQ(tokens_of("1.5k").value_or(0), 1536);
+  for (const char* wrong : {"", "k", "0", "-1", "32kk", "32 k", "1e5", "0x10", "nan", "inf", "1.2", "1000M", "9g"}) {
+    const auto read = tokens_of(wrong);
+    ASSERT_FALSE(read.has_value()) << wrong;
+    EXPECT_NE(read.error().hint.find("32k is 32768"), std::string::npos);
   }
 }
 
