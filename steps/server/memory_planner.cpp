@@ -189,12 +189,14 @@ Result<MemoryDecision> MemoryPlanner::before(const std::vector<std::string>& wor
 
 Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>& words, const HostLimit& limit,
                                                  const KnownFlags* launcher) const {
-  if (facts_.engine() != "llama.cpp")
-    return fail(ErrorKind::refused, "what " + facts_.title() + " takes of the host's memory is not known");
   planner::GivenFlags flags;
   const planner::Query query = query_of(words, flags);
-  planner::HostReplan next =
-      planner::replan_host(query, table_, static_cast<double>(limit.bytes) / planner::kGiB, limit.whose);
+  const double limit_gib = static_cast<double>(limit.bytes) / planner::kGiB;
+  planner::EngineHost host = host_;
+  host.on_cpu = on_cpu_;
+  planner::HostReplan next = facts_.engine() == "llama.cpp"
+                                 ? planner::replan_host(query, table_, limit_gib, limit.whose)
+                                 : planner::replan_engine_host(query, table_, host, limit_gib, limit.whose);
   const auto unknown = [launcher](const planner::LadderStep& step) {
     return std::any_of(step.changes.begin(), step.changes.end(), [launcher](const planner::FlagChoice& change) {
       std::string hint;
@@ -204,9 +206,11 @@ Result<MemoryDecision> MemoryPlanner::after_kill(const std::vector<std::string>&
   next.next.erase(std::remove_if(next.next.begin(), next.next.end(), unknown), next.next.end());
   if (next.next.empty()) {
     const auto enough = static_cast<std::uint64_t>(std::ceil(next.least_gib * 1024)) << 20U;
+    const std::string needed = limit.whose == "memory_max" ? "give memory_max: " + format_size(enough)
+                                                           : "it needs " + format_size(enough) + " of " + limit.whose;
     return fail(make_error(ErrorKind::failed_test, next.verdict)
                     .with_class("oom_killed")
-                    .with_hint("give " + limit.whose + ": " + format_size(enough) + ", or a smaller model"));
+                    .with_hint(needed + ", or a smaller model"));
   }
   MemoryDecision out = decision_of(next.next.front());
   out.arithmetic = std::move(next.arithmetic);

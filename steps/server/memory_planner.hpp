@@ -11,6 +11,7 @@
 
 #include "steps/contract/step.hpp"
 #include "steps/server/launch_command.hpp"
+#include "steps/server/planner/engine_host.hpp"
 #include "steps/server/planner/replan.hpp"
 #include "steps/server/server_spec.hpp"
 #include "steps/server/start_log.hpp"
@@ -51,9 +52,15 @@ class MemoryPlanner {
   Result<MemoryDecision> after(const std::vector<std::string>& words, const std::string& log);
 
   // After a start with `words` that the kernel ended for want of the host's memory. `launcher`: further limits of which
-  // flags there are, or nullptr. Errors as those of after(); unsupported arithmetic of the engine: refused.
+  // flags there are, or nullptr. Errors as those of after(), with a limit that would do.
   Result<MemoryDecision> after_kill(const std::vector<std::string>& words, const HostLimit& limit,
                                     const KnownFlags* launcher) const;
+  // How the host was before the start, and what the server's environment says: without, what an engine that shares out
+  // the host's memory takes of it is not known.
+  void know_host(const planner::HostState& host, const std::map<std::string, std::string>& environment) {
+    host_.host = host;
+    host_.environment = environment;
+  }
 
   // The flag that keeps what a server with `words` keeps of prompts within the limit; nothing when that cannot outgrow
   // it, when the user has said it in `given`, or engine or launcher has no such flag.
@@ -73,6 +80,7 @@ class MemoryPlanner {
   planner::FlagTable table_;
   std::vector<planner::Gpu> gpus_;
   bool on_cpu_ = false;
+  planner::EngineHost host_;
   std::vector<planner::LogReading> earlier_;
 };
 

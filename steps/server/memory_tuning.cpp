@@ -13,13 +13,15 @@ namespace {
 
 constexpr const char* kLearned = "/var/lib/millwright/learned";
 
-// "gpu" when there is one that an engine could use; then the least limit of a control group around the system (a
-// container's), less what other processes hold there; nothing when there is none. Files of version 2, then of version
-// 1, whose "no limit" is a number beyond all memory. Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and
-// cgroup-v1/memory.rst.
+// "gpu" when there is one that an engine could use; the host's memory and its NUMA nodes; then the least limit of a
+// control group around the system (a container's), less what other processes hold there; nothing when there is none.
+// Files of version 2, then of version 1, whose "no limit" is a number beyond all memory. Source: the kernel's
+// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 constexpr const char* kOuterLimit = R"sh(for d in /dev/nvidiactl /dev/kfd /dev/dri/renderD*; do
   if [ -e "$d" ]; then echo gpu; break; fi
 done
+awk '$1 == "MemTotal:" { printf "total %.0f\n", $2 * 1024 } $1 == "MemAvailable:" { printf "free %.0f\n", $2 * 1024 }' /proc/meminfo
+echo "nodes $(ls -d /sys/devices/system/node/node[0-9]* 2>/dev/null | wc -l)"
 all=$(awk '$1 == "MemTotal:" { print $2 * 1024 }' /proc/meminfo)
 for d in /sys/fs/cgroup /sys/fs/cgroup/system.slice /sys/fs/cgroup/memory /sys/fs/cgroup/memory/system.slice; do
   limit=$(cat "$d/memory.max" 2>/dev/null || cat "$d/memory.limit_in_bytes" 2>/dev/null) || continue
@@ -160,20 +162,36 @@ Result<MemoryTuning::HostLook> MemoryTuning::look_at_host() {
   HostLook out;
   for (const std::string& line : split_lines(answer->out)) {
     if (line == "gpu") out.gpu = true;
+    const std::size_t space = line.find(' ');
+    const double number = space == std::string::npos ? 0 : std::atof(line.c_str() + space);
+    if (starts_with(line, "total ")) out.memory.total_gib = number / planner::kGiB;
+    if (starts_with(line, "free ")) out.memory.free_gib = number / planner::kGiB;
+    if (starts_with(line, "nodes ")) out.memory.nodes = std::max(1, static_cast<int>(number));
     if (const double room = std::atof(line.c_str()); room > 0)
       out.around = HostLimit{static_cast<std::uint64_t>(room), "the container's memory"};
   }
   return out;
 }
 
-Result<std::optional<HostLimit>> MemoryTuning::limit_of(const MemoryKill& kill) {
-  if (kill.cause == MemoryKill::Cause::host) return std::optional<HostLimit>();
-  // A limit so small that not even a log was written leaves no other explanation.
-  const bool own = kill.cause == MemoryKill::Cause::own_limit || kill.cause == MemoryKill::Cause::not_known;
-  if (own && spec_.memory_max) return std::optional(HostLimit{*spec_.memory_max, "memory_max"});
-  auto host = look_at_host();
-  if (!host) return fail(host.error());
-  return host->around;
+std::optional<HostLimit> MemoryTuning::limit_of(const MemoryKill& kill, const HostLook& host) const {
+  std::optional<HostLimit> own, all;
+  if (spec_.memory_max) own = HostLimit{*spec_.memory_max, "memory_max"};
+  if (host.memory.free_gib > 0)
+    all = HostLimit{static_cast<std::uint64_t>(host.memory.free_gib * planner::kGiB), "the host's free memory"};
+  switch (kill.cause) {
+    case MemoryKill::Cause::own_limit:
+      if (own) return own;
+      break;
+    case MemoryKill::Cause::host:
+      return all;
+    case MemoryKill::Cause::outer_limit:
+      return host.around;
+    default:
+      break;
+  }
+  // Nothing says whose limit it was, be it only that not even a log was written: the smallest was met first.
+  if (own && host.around) return own->bytes < host.around->bytes ? own : host.around;
+  return own ? own : host.around;
 }
 
 Result<void> MemoryTuning::bound_prompts() {
@@ -201,22 +219,28 @@ void MemoryTuning::bound_prompts(const HostLimit& limit) {
 }
 
 Result<bool> MemoryTuning::again(const Error& failure, const std::string& log, const MemoryKill& kill) {
-  const bool killed = failure.symptom_class == "oom_killed" && profile_.fits_memory_itself;
+  const bool killed = failure.symptom_class == "oom_killed";
   const bool shared_out = MemoryPlanner::flags_share_it_out(failure.symptom_class) && !profile_.fits_memory_itself;
   if (!killed && !shared_out) return false;
   if (static_cast<int>(attempts_.size()) + 1 >= kAttempts) return false;
   std::optional<HostLimit> limit;
+  HostLook host;
   if (killed) {
-    auto found = limit_of(kill);
-    if (!found) return fail(found.error());
-    if (!*found) return false;
-    limit = **found;
+    auto looked = look_at_host();
+    if (!looked) return fail(looked.error());
+    host = *looked;
+    limit = limit_of(kill, host);
+    if (!limit) {
+      context_.progress("memory is not planned anew: nothing says at which limit the kernel ended it");
+      return false;
+    }
   }
   if (auto made = need_planner(); !made) {
     context_.progress("memory is not planned: " + made.error().message);
     return false;
   }
   const auto launcher = launcher_.empty() ? nullptr : launcher_flags(profile_, spec_.version, launcher_);
+  planner_->know_host(host.memory, spec_.env);
   auto decision = limit ? planner_->after_kill(words(), *limit, launcher.get()) : planner_->after(words(), log);
   if (!decision) {
     Error error = wrap(decision.error(), failure.message);
@@ -224,7 +248,7 @@ Result<bool> MemoryTuning::again(const Error& failure, const std::string& log, c
     return fail(std::move(error));
   }
   apply(*decision);
-  if (limit) bound_prompts(*limit);
+  if (limit && profile_.fits_memory_itself) bound_prompts(*limit);
   learned_ = true;
   attempts_.push_back(decision->sentence);
   const std::string number = std::to_string(attempts_.size());

@@ -45,13 +45,15 @@ class MemoryTuning {
   struct HostLook {
     bool gpu = false;                 // one that an engine could use
     std::optional<HostLimit> around;  // a limit of the kernel's around the node's whole system
+    planner::HostState memory;        // with no server running
   };
   Result<HostLook> look_at_host();
   // An engine that fits itself knows of no limit of the kernel's: what it keeps of prompts would grow into one.
   Result<void> bound_prompts();
   void bound_prompts(const HostLimit& limit);
-  // The limit at which the kernel ended it, if there is one: the unit's, or one around the node's whole system.
-  Result<std::optional<HostLimit>> limit_of(const MemoryKill& kill);
+  // The limit at which the kernel ended it: the unit's, one around the node's whole system, or what the host has. Of a
+  // kill that nothing explains, the smallest. Nothing: none is known.
+  std::optional<HostLimit> limit_of(const MemoryKill& kill, const HostLook& host) const;
   void apply(const MemoryDecision& decision);
   std::vector<std::string> words() const;
   std::string learned_file() const;

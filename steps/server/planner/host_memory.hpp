@@ -17,7 +17,8 @@ struct HostNeed {
   double states = 0;
   double compute = 0;  // mask and rows of a micro-batch
   double process = 0;  // code, vocabulary, weights laid out anew for the processor
-  double total() const { return weights + kv + states + compute + process; }
+  double pinned = 0;   // kept for a GPU (engine_host.hpp)
+  double total() const { return weights + kv + states + compute + process + pinned; }
 };
 // Without anything on a GPU.
 HostNeed host_need(const Query& query, Scenario scenario);

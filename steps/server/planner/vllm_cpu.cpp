@@ -21,13 +21,6 @@ constexpr double kGrowth = 0.25;  // GiB that the process may take more than the
 constexpr double kMargin = 1.1;
 constexpr double kMostShare = 0.95;
 
-double request_gib(const Query& query) {
-  const Layout layout;
-  const VllmSettings settings = vllm_settings(query, layout);
-  const BlockLayout blocks = vllm_blocks(query, layout, settings, -1);
-  return blocks.block_bytes * blocks_of_request(blocks, settings.max_model_len) / kGiB;
-}
-
 // The share that is wanted, why, and how it was worked out.
 struct Wanted {
   double share = 0;
@@ -48,7 +41,7 @@ Wanted at_startup(double free, double total, double requested) {
 // The model is loaded, and what is left of the share is no pool, or more than there is.
 Wanted at_pool(const Query& query, double free, double total, double requested, double for_pool) {
   const double taken = requested - for_pool;
-  const double one = request_gib(query);
+  const double one = vllm_request_gib(query);
   const double most = free * kOfFree;
   const bool small = for_pool <= 0;
   const double pool = small ? std::min(std::max(kLeastPoolGib, kRequests * one), most) : most;
@@ -79,6 +72,13 @@ Wanted for_one_request(double needed, double pool, double total, double requeste
 }
 
 }  // namespace
+
+double vllm_request_gib(const Query& query) {
+  const Layout layout;
+  const VllmSettings settings = vllm_settings(query, layout);
+  const BlockLayout blocks = vllm_blocks(query, layout, settings, -1);
+  return blocks.block_bytes * blocks_of_request(blocks, settings.max_model_len) / kGiB;
+}
 
 std::optional<CpuReplan> replan_vllm_cpu(const Query& query, const FlagTable& table, const LogReading& reading) {
   if (reading.engine != "vllm" || !reading.failure) return {};

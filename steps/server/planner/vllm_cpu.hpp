@@ -12,6 +12,9 @@
 
 namespace millwright::planner {
 
+// Bytes of the pool that one request of the longest takes, on a processor, in GiB.
+double vllm_request_gib(const Query& query);
+
 struct CpuReplan {
   std::vector<LadderStep> next;  // one step, or none
   std::vector<std::string> arithmetic;

@@ -68,6 +68,7 @@ class FakeContext final : public StepContext {
   FakeHttp web;
   bool stop = false;
   std::vector<std::string> said;
+  std::vector<std::string> kept;  // contents
   std::vector<Value> probes;
   std::vector<Action> acted;
   std::function<Result<Answer>(const Action&)> on_act;
@@ -83,7 +84,10 @@ class FakeContext final : public StepContext {
   void progress(std::string text, std::optional<double>) override { said.push_back(std::move(text)); }
   void output(Stream, std::string_view) override {}
   void probe_finished(const Value& data) override { probes.push_back(data); }
-  std::string keep(const std::string& name, std::string_view) override { return name; }
+  std::string keep(const std::string& name, std::string_view content) override {
+    kept.emplace_back(content);
+    return name;
+  }
   Result<Change> converge(const std::vector<Question>&, const std::function<Result<Change>(const Answers&)>&) override {
     return fail(ErrorKind::internal, "no test converges in this context");
   }

@@ -121,9 +121,21 @@ TEST(MemoryPlanner, a_launcher_that_knows_fewer_flags_is_not_given_others) {
   const Few launcher;
   const Words words = {"--model", "/srv/good.gguf", "--ctx-size", "262144", "--parallel", "1"};
   EXPECT_FALSE(host_planner().after_kill(words, {1100ULL << 20, "memory_max"}, &launcher).has_value());
-  const auto other =
-      planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB", true).after_kill({}, {1ULL << 30, "memory_max"}, nullptr);
-  EXPECT_EQ(other.error().kind, ErrorKind::refused);
+}
+
+TEST(MemoryPlanner, a_kill_of_an_engine_in_python_is_planned_anew_or_says_what_it_needs) {
+  MemoryPlanner planner = planner_for("gemma-3-270m", "sglang", "0.5.9", "24GiB", true);
+  planner.know_host({19, 23.5, 1}, {});
+  const auto less = planner.after_kill({"--device", "cpu"}, {8ULL << 30, "memory_max"}, nullptr);
+  ASSERT_TRUE(less.has_value()) << render(less.error());
+  ASSERT_EQ(less->changes.size(), 1u);
+  EXPECT_EQ(less->changes.front().name, "mem-fraction-static");
+  const auto none = planner.after_kill({"--device", "cpu"}, {1ULL << 30, "memory_max"}, nullptr);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().symptom_class, "oom_killed");
+  EXPECT_NE(none.error().hint.find("give memory_max: "), std::string::npos) << none.error().hint;
+  const auto host = planner.after_kill({"--device", "cpu"}, {1ULL << 30, "the container's memory"}, nullptr);
+  EXPECT_NE(host.error().hint.find(" of the container's memory"), std::string::npos) << host.error().hint;
 }
 
 TEST(MemoryPlanner, the_founding_story_is_changed_before_it_starts) {

@@ -2,6 +2,7 @@
 #include "steps/server/memory_tuning.hpp"
 
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/server_step.hpp"
@@ -102,6 +103,68 @@ TEST_F(MemoryTuningTest, a_node_s_limit_or_its_gpu_is_asked_for_before_prompts_a
   EXPECT_TRUE(asked_model("gpu\n734003200\n", Value::object())) << "on the processor, whatever the node has";
   device_ = "auto";
   EXPECT_FALSE(asked_model("gpu\n734003200\n", Value::object())) << "weights may lie on the GPU";
+}
+
+std::string base64(const std::string& bytes) {
+  std::string out(bytes.size() * 4 / 3 + 5, '\0');
+  out.resize(static_cast<std::size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                                      reinterpret_cast<const unsigned char*>(bytes.data()),
+                                                      static_cast<int>(bytes.size()))));
+  return out;
+}
+
+// SGLang on a processor, ended by the kernel: which limit it is planned anew for, as the record says it.
+class AfterKill : public ::testing::Test {
+ protected:
+  // The kept record; empty: not planned.
+  std::string planned(MemoryKill::Cause cause, const Value& more) {
+    Value given = {{"engine", "sglang"}, {"version", "0.5.9"}, {"model", "/srv/model"}, {"device", "cpu"}};
+    given.update(more);
+    const Knowledge base = *load_knowledge({SOURCE_DIR "/playbooks/knowledge"});
+    const EngineProfile profile = engine_profile(base, "sglang").value();
+    FakeContext context(Inputs(check_inputs(ServerStep(base).signature(), given).value()));
+    context.machine.on_run = [this](const std::string& script) {
+      if (script.find("/sys/fs/cgroup") != std::string::npos) return Answer{0, host_, ""};
+      if (script.find("learned") != std::string::npos) return Answer{0, "", ""};
+      const std::string config = kConfig;
+      return Answer{0, "file config.json " + std::to_string(config.size()) + "\n" + base64(config) + "\n", ""};
+    };
+    ServerSpec spec = server_spec(profile, context.inputs()).value();
+    MemoryTuning tuning(planner::shipped(), context, profile, spec, "");
+    const Error failure = make_error(ErrorKind::failed_test, "killed").with_class("oom_killed");
+    const auto again = tuning.again(failure, "", {cause, ""});
+    if (!again) return again.error().message + " " + again.error().hint;
+    progress_ = join(context.said, "\n");
+    EXPECT_EQ(*again, !context.kept.empty());
+    return context.kept.empty() ? "" : context.kept.front();
+  }
+
+  static constexpr const char* kConfig =
+      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 8,
+          "num_attention_heads": 8, "num_key_value_heads": 8, "intermediate_size": 4096, "vocab_size": 32000,
+          "max_position_embeddings": 4096})";
+  std::string host_ = "total 34359738368\nfree 30064771072\nnodes 1\n9663676416\n";  // a container of 9 GiB
+  std::string progress_;
+};
+
+TEST_F(AfterKill, by_an_unknown_limit_is_planned_for_the_smallest) {
+  const auto says = [&](MemoryKill::Cause cause, const char* memory_max) {
+    return planned(cause, memory_max[0] == '\0' ? Value::object() : Value{{"memory_max", memory_max}});
+  };
+  using Cause = MemoryKill::Cause;
+  EXPECT_NE(says(Cause::not_known, "12GiB").find("9.00 GiB (the container's memory)"), std::string::npos);
+  EXPECT_NE(says(Cause::not_known, "8GiB").find("8.00 GiB (memory_max)"), std::string::npos);
+  EXPECT_NE(says(Cause::own_limit, "12GiB").find("12.00 GiB (memory_max)"), std::string::npos);
+  EXPECT_NE(says(Cause::outer_limit, "8GiB").find("9.00 GiB (the container's memory)"), std::string::npos);
+  EXPECT_NE(says(Cause::host, "").find("28.00 GiB (the host's free memory)"), std::string::npos);
+}
+
+TEST_F(AfterKill, is_never_given_up_without_a_word) {
+  host_ = "total 34359738368\nfree 30064771072\nnodes 1\n";
+  EXPECT_EQ(planned(MemoryKill::Cause::outer_limit, Value::object()), "");
+  EXPECT_NE(progress_.find("nothing says at which limit"), std::string::npos) << progress_;
+  const std::string small = planned(MemoryKill::Cause::own_limit, {{"memory_max", "1GiB"}});
+  EXPECT_NE(small.find("give memory_max: "), std::string::npos) << small;
 }
 
 }  // namespace
