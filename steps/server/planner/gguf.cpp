@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "steps/server/planner/quantity.hpp"
+#include "steps/server/planner/size_check.hpp"
 
 namespace millwright::planner {
 namespace {
@@ -138,6 +139,7 @@ Result<void> read_tensors(Reader& reader, std::uint64_t count, const std::string
       return broken(path, fmt::format("tensor {} has the type {}, which is not known here", tensor.name, type));
     tensor.dtype = block->name;
     tensor.bytes = elements / block->elements * block->bytes;
+    if (auto checked = check_bytes(tensor.bytes, path, "the size of tensor " + tensor.name); !checked) return checked;
     out.tensor_bytes += tensor.bytes;
     out.tensors.push_back(std::move(tensor));
   }

@@ -11,6 +11,7 @@
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/planner/config_reader.hpp"
+#include "steps/server/planner/size_check.hpp"
 
 namespace fs = std::filesystem;
 
@@ -74,8 +75,12 @@ Result<std::vector<TensorInfo>> read_safetensors(const fs::path& path) {
     if (offsets == tensor.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number() ||
         !(*offsets)[1].is_number())
       return fail(ErrorKind::invalid, fmt::format("{}: tensor {} has no offsets", path.string(), name));
-    out.push_back(
-        {name, (*offsets)[1].get<double>() - (*offsets)[0].get<double>(), ConfigReader(tensor).text({"dtype"}, "")});
+    const double begin = (*offsets)[0].get<double>(), end = (*offsets)[1].get<double>();
+    for (const double bytes : {begin, end, end - begin}) {
+      if (auto checked = check_bytes(bytes, path.string(), fmt::format("data_offsets of {}", name)); !checked)
+        return fail(checked.error());
+    }
+    out.push_back({name, end - begin, ConfigReader(tensor).text({"dtype"}, "")});
   }
   return out;
 }
@@ -125,7 +130,10 @@ Result<void> from_index(const fs::path& folder, const Value& index, Model& model
   model.notes.push_back(fmt::format("{} of {} files that the index names are not here", absent, by_file.size()));
   const auto meta = index.find("metadata");
   if (meta != index.end() && meta->is_object() && meta->contains("total_size") && meta->at("total_size").is_number()) {
-    scale_to(model.weights, meta->at("total_size").get<double>());
+    const auto total = meta->at("total_size").get<double>();
+    const std::string file = (folder / "model.safetensors.index.json").string();
+    if (auto checked = check_bytes(total, file, "metadata.total_size"); !checked) return fail(checked.error());
+    scale_to(model.weights, total);
     model.weight_source = WeightSource::total_size;
   }
   return {};
@@ -134,6 +142,8 @@ Result<void> from_index(const fs::path& folder, const Value& index, Model& model
 Result<Model> from_config(const fs::path& folder) {
   const auto config = read_json(folder / "config.json");
   if (!config) return fail(config.error());
+  const std::string file = (folder / "config.json").string();
+  if (auto checked = check_config_numbers(*config, file); !checked) return fail(checked.error());
   auto shape = shape_of_config(
       *config, folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string());
   if (!shape) return fail(shape.error());
@@ -149,6 +159,8 @@ Result<Model> from_config(const fs::path& folder) {
     }
   }
   model.weights = weights_of_config(model.shape);
+  const std::string widths = "what its widths, experts and layers make of weights";
+  if (auto checked = check_bytes(model.weights.total(), file, widths); !checked) return fail(checked.error());
   if (fs::exists(folder / "model.safetensors.index.json")) {
     const auto index = read_json(folder / "model.safetensors.index.json");
     if (!index) return fail(index.error());
@@ -186,6 +198,7 @@ Result<Model> from_gguf(const fs::path& path) {
   for (const fs::path& part : parts_of(path)) {
     auto file = read_gguf(part.string());
     if (!file) return fail(file.error());
+    if (auto checked = check_gguf_numbers(*file, part.string()); !checked) return fail(checked.error());
     if (first) {
       auto shape = shape_of_gguf(*file, path.filename().string());
       if (!shape) return fail(shape.error());

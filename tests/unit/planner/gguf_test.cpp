@@ -223,6 +223,24 @@ TEST(Gguf, cut_short_anywhere_is_an_error_and_never_more) {
   EXPECT_FALSE(read_gguf(folder.path("missing.gguf")).has_value());
 }
 
+TEST(Gguf, figures_that_no_model_has_are_refused_by_name) {
+  const Folder folder;
+  const auto refused = [&](Header header) {
+    folder.write("odd.gguf", header.file());
+    const auto read = read_model(folder.path("odd.gguf"), true);
+    return read ? std::string() : read.error().message;
+  };
+  EXPECT_NE(
+      refused(qwen35().number("qwen35.embedding_length", 2000000000)).find("odd.gguf: qwen35.embedding_length is"),
+      std::string::npos);
+  EXPECT_NE(refused(qwen35().numbers("qwen35.attention.head_count_kv", {4, 3000000000u})).find("is 3000000000, which"),
+            std::string::npos);
+  EXPECT_NE(
+      refused(qwen35().tensor("output.weight", {1ULL << 40, 1ULL << 40}, 0)).find("the size of tensor output.weight"),
+      std::string::npos);
+  EXPECT_EQ(refused(qwen35()), "");
+}
+
 TEST(Gguf, lengths_beyond_reason_are_refused) {
   const Folder folder;
   std::string bytes = qwen35().file();

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "planner_test_data.hpp"
+#include "steps/server/planner/size_check.hpp"
 #include "steps/server/planner/terms.hpp"
 
 namespace millwright::planner {
@@ -206,6 +207,67 @@ TEST(ModelFiles, broken_ones_say_what_and_where) {
   EXPECT_NE(empty.error().message.find("weight_map"), std::string::npos);
   folder.write("m.gguf", "GGUF\3");
   EXPECT_FALSE(read_model(folder.path("m.gguf"), true).has_value());
+}
+
+// Whoever wrote the file may be anybody: a figure that no model has is named, with its file, before anything is made
+// of it.
+TEST(ModelFiles, figures_that_no_model_has_are_refused_by_name) {
+  struct Row {
+    const char* pointer;
+    Value value;
+    const char* says;
+  };
+  for (const Row& row :
+       {Row{"/hidden_size", 1e18, "hidden_size is 1e+18"}, Row{"/vocab_size", 4000000000u, "vocab_size"},
+        Row{"/num_attention_heads", 1000000, "num_attention_heads is 1000000"},
+        Row{"/intermediate_size", -256, "intermediate_size is -256"},
+        Row{"/text_config/hidden_size", 1e300, "text_config.hidden_size is 1e+300"},
+        Row{"/rope_scaling/factor", 1e9, "rope_scaling.factor"},
+        Row{"/max_position_embeddings", 1e15, "max_position_embeddings is"}}) {
+    Folder folder;
+    Value config = Value::parse(kTiny);
+    config[Value::json_pointer(row.pointer)] = row.value;
+    folder.write("config.json", config.dump());
+    const auto read = read_model(folder.path(), false);
+    ASSERT_FALSE(read.has_value()) << row.pointer;
+    EXPECT_NE(read.error().message.find("config.json: "), std::string::npos) << read.error().message;
+    EXPECT_NE(read.error().message.find(row.says), std::string::npos) << read.error().message;
+    EXPECT_FALSE(read.error().hint.empty());
+  }
+  // Each by itself is possible; all together are not.
+  Folder folder;
+  Value config = Value::parse(kTiny);
+  config.update({{"hidden_size", 1 << 20}, {"intermediate_size", 1 << 22}, {"num_hidden_layers", 4096}});
+  folder.write("config.json", config.dump());
+  EXPECT_NE(read_model(folder.path(), false).error().message.find("weights"), std::string::npos);
+}
+
+TEST(ModelFiles, bytes_that_no_model_has_are_refused_by_name) {
+  Folder folder;
+  folder.write("config.json", kTiny);
+  folder.write("model.safetensors.index.json",
+               R"({"metadata":{"total_size":1e38},"weight_map":{"a":"model-00001.safetensors"}})");
+  const auto total = read_model(folder.path(), false);
+  ASSERT_FALSE(total.has_value());
+  EXPECT_NE(total.error().message.find("model.safetensors.index.json: metadata.total_size is 1e+38 bytes"),
+            std::string::npos)
+      << total.error().message;
+  std::filesystem::remove(folder.path("model.safetensors.index.json"));
+  for (const Value& offsets : {Value{0, 1e30}, Value{100, 50}, Value{-5, 7}}) {
+    folder.write("model.safetensors",
+                 safetensors({{"lm_head.weight", {{"dtype", "BF16"}, {"data_offsets", offsets}}}}));
+    const auto tensor = read_model(folder.path(), false);
+    ASSERT_FALSE(tensor.has_value()) << offsets.dump();
+    EXPECT_NE(tensor.error().message.find("model.safetensors: data_offsets of lm_head.weight is"), std::string::npos)
+        << tensor.error().message;
+  }
+}
+
+TEST(ModelFiles, figures_of_every_known_model_are_believed) {
+  for (const Value& row : shipped().file("model_shapes").at("models")) {
+    const auto checked = check_config_numbers(row.at("config"), "config.json");
+    EXPECT_TRUE(checked.has_value()) << row.at("name") << ": " << render(checked.error());
+  }
 }
 
 TEST(ModelShape, without_heads_nothing_can_be_said) {
