@@ -311,6 +311,7 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
   if (!guess) return session.refuse(guess.error());
   planner::add_logged_flags(reading, question->table, question->flags);
   question->query.set = question->flags.set;
+  const auto warnings = planner::log_mismatches(knowledge, reading, question->query, options.model);
   const planner::Replan replan =
       planner::replan(knowledge, question->query, question->flags, question->table, reading, readings);
   if (session.common.json) {
@@ -318,13 +319,16 @@ int from_log(const Session& session, Options options, const Knowledge& knowledge
     json["log"] = planner::to_json(reading, file);
     json["replan"] = planner::to_json(replan);
     json["findings"] = findings_json(*findings);
+    json["log"]["warnings"] = warnings;
     if (*guess)
       json["log"]["assumed_version"] = {
           {"version", (*guess)->version}, {"possible", (*guess)->possible}, {"figures_agree", (*guess)->figures_agree}};
     print_json(session, json);
   } else {
     const std::string version = *guess ? "version  " + planner::words_of(**guess) + "\n" : "";
-    print_text(session, planner::as_text(reading, file) + findings_text(*findings) + version +
+    std::string differs;
+    for (const std::string& warning : warnings) differs += "warning  " + warning + "\n";
+    print_text(session, planner::as_text(reading, file) + differs + findings_text(*findings) + version +
                             planner::as_text(replan, question->query, options.model));
   }
   return failed && (replan.next.empty() || replan.opposite) ? kDoesNotFit : kDone;

@@ -42,6 +42,10 @@ void add_logged_terms(const LogReading& reading, Given& given);
 Replan replan(const Knowledge& knowledge, const Query& query, const GivenFlags& flags, const FlagTable& table,
               const LogReading& reading, const std::vector<LogReading>& earlier);
 
+// Where the log is not of what was named: another version of the engine, another model. A sentence each.
+std::vector<std::string> log_mismatches(const Knowledge& knowledge, const LogReading& reading, const Query& query,
+                                        const std::string& model);
+
 Value to_json(const LogReading& reading, const std::string& file);
 Value to_json(const Replan& replan);
 std::string as_text(const LogReading& reading, const std::string& file);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "orchestrator/base/text.hpp"
 #include "planner_test_data.hpp"
 #include "steps/server/planner/replan.hpp"
 
@@ -238,6 +239,32 @@ TEST(Replan, a_pool_far_below_the_prediction_is_a_warning) {
   for (const Compared& one : out.compared) warned = warned || !one.remark.empty();
   EXPECT_TRUE(warned);
   EXPECT_TRUE(out.next.empty());
+}
+
+TEST(Replan, of_another_model_or_version_is_a_warning) {
+  const auto warnings = [](const std::string& file, const char* engine, const char* version, const std::string& model,
+                           const char* gpus) {
+    const LogReading log = of_file(file);
+    return join(log_mismatches(shipped(), log, asked(model, engine, version, gpus).query, model), "\n");
+  };
+  const std::string vllm = "vllm-0.32.0-cpu-ok.log", story = "composed-sglang-0.5.9-story.log";
+  EXPECT_EQ(warnings(vllm, "vllm", "0.32.0", "gemma-3-270m", "24GiB"), "");
+  EXPECT_NE(
+      warnings(vllm, "vllm", "0.19.0", "gemma-3-270m", "24GiB").find("of vLLM 0.32.0, and is read as one of 0.19.0"),
+      std::string::npos);
+  EXPECT_EQ(warnings(story, "sglang", "0.5.9", "Qwen/Qwen3.6-27B", "2xA6000"), "");
+  EXPECT_NE(warnings(story, "sglang", "0.5.9", "Qwen/Qwen3-8B", "2xA6000").find("compared with Qwen/Qwen3-8B"),
+            std::string::npos);
+  // Whatever the folder is called, the weights tell.
+  LogReading log = of_file(story);
+  log.model = "/srv/model";
+  log.terms["weights_gib"] = 25.9;
+  const Asked same = asked("Qwen/Qwen3.6-27B", "sglang", "0.5.9", "2xA6000", {"tensor-parallel-size=2"});
+  EXPECT_TRUE(log_mismatches(shipped(), log, same.query, "/srv/model").empty());
+  const Asked other = asked("Qwen/Qwen3-8B", "sglang", "0.5.9", "2xA6000", {"tensor-parallel-size=2"});
+  const auto found = log_mismatches(shipped(), log, other.query, "/srv/model");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found.front().find("weights take 25.90 GiB"), std::string::npos) << found.front();
 }
 
 TEST(Replan, a_start_that_went_well_is_compared) {
