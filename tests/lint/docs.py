@@ -6,6 +6,7 @@ usage: docs.py MILLWRIGHT
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,21 @@ def lint(program, text, folder):
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
+def stale_pictures(page, program):
+    """Lines of a shown `millwright fit` that it does not print; `...` stands for anything. Logs are those of the tests."""
+    text = page.read_text()
+    logs = {"sglang.log": ROOT / "tests/data/planner/logs/composed-sglang-0.5.9-story.log"}
+    for match in re.finditer(r"^```\n\$ (millwright fit .*?[^\\])\n(.*?)^```$", text, re.M | re.S):
+        words = shlex.split(match.group(1).replace("\\\n", " "))[1:]
+        words = [str(logs.get(word, word)) for word in words]
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+        printed = " ".join(done.stdout.split())
+        for line in match.group(2).splitlines():
+            for part in (" ".join(part.split()) for part in line.split("...")):
+                if part and part not in printed:
+                    yield f"{page.relative_to(ROOT)}:{text[:match.start()].count(chr(10)) + 1}: not printed by that command: {part}"
+
+
 def main():
     program, failed, shown = os.path.abspath(sys.argv[1]), 0, 0
     reference = ROOT / "docs/steps.md"
@@ -85,6 +101,9 @@ def main():
             if said:
                 failed += 1
                 print(f"{page.relative_to(ROOT)}:{line}: what is shown here has mistakes\n{said}")
+        for said in stale_pictures(page, program):
+            failed += 1
+            print(said)
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             if not (page.parent / link).exists():
                 failed += 1
