@@ -277,7 +277,25 @@ HostEnd HostWorker::summarize() {
   return end_;
 }
 
+// A mistake that shows before the first step must not show after an hour of the steps before it. What failed and was
+// ignored goes on as ever, and so does a run that had begun.
+bool HostWorker::refused() {
+  if (run_.options.mode != Mode::apply || !run_.earlier.empty()) return false;
+  for (std::size_t step : run_.order.order()) {
+    if (run_.left_out.count(step) > 0 || run_.playbook.steps[step].ignore_failure) continue;
+    std::optional<StepResult> result = runner_.refuse(step);
+    if (!result) continue;
+    leave_out();
+    finish(step, std::move(*result));
+    finish_others(Progress::cancelled,
+                  fmt::format("step {} is wrong already: nothing was begun", run_.playbook.steps[step].id));
+    return true;
+  }
+  return false;
+}
+
 HostEnd HostWorker::work() {
+  if (refused()) return summarize();
   forks_.enter();
   if (!run_.stop_starting()) {
     if (Result<void> up = session_.connect(); !up) {

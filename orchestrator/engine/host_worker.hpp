@@ -34,6 +34,7 @@ class HostWorker {
   HostEnd work();
 
  private:
+  bool refused();
   void leave_out();
   void steps();
   void start(std::size_t step);

@@ -222,6 +222,25 @@ Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const P
   return std::optional(std::move(units));
 }
 
+Result<void> judge(const RunContext& run, const PlayHost& host, const Unit& unit) {
+  const StepDecl& decl = *unit.decl;
+  if (decl.when && !known_now(run, host, decl.when->references())) return {};
+  if (known_now(run, host, decl.with.references())) {
+    const Result<std::optional<Prepared>> prepared = prepare(run, host, unit, {});
+    return prepared ? Result<void>() : fail(prepared.error());
+  }
+  Result<Value> object = scope_of(run, host, decl, &unit);
+  if (!object) return fail(object.error());
+  const ObjectScope scope(std::move(*object), &run.secrets);
+  if (decl.when) {
+    const Result<Value> condition = decl.when->evaluate(scope);
+    if (!condition) return fail(wrap(condition.error(), "working out when of step " + decl.id));
+    if (!truthy(*condition)) return {};
+  }
+  const std::vector<Error> errors = wrong_already(run, host, decl, scope);
+  return errors.empty() ? Result<void>() : fail(joined(errors, decl));
+}
+
 Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& host, const Unit& unit,
                                         const Value& replace) {
   const StepDecl& decl = *unit.decl;

@@ -32,4 +32,8 @@ Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const P
 Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& host, const Unit& unit,
                                         const Value& replace);
 
+// What is wrong with a step whatever the steps before it will do, as far as its inputs are known before them: nothing
+// when it is as it should be, will not run, or cannot be judged yet.
+Result<void> judge(const RunContext& run, const PlayHost& host, const Unit& unit);
+
 }  // namespace millwright

@@ -325,6 +325,26 @@ StepResult StepRunner::leave_out(std::size_t step, Progress progress, const std:
   return result;
 }
 
+std::optional<StepResult> StepRunner::refuse(std::size_t step) {
+  const Result<std::optional<std::vector<Unit>>> units = units_of(run_, host_.host(), step);
+  Result<void> judged;
+  if (!units) {
+    judged = fail(units.error());
+  } else if (*units) {
+    for (const Unit& unit : **units) {
+      judged = judge(run_, host_.host(), unit);
+      if (!judged) break;
+    }
+  }
+  if (judged) return std::nullopt;
+  const StepDecl& decl = run_.playbook.steps[step];
+  run_.recorder.emit(EventType::step_started, node_name(decl), decl.id, {{"uses", decl.uses}, {"attempt", 1}});
+  StepResult result = failed(judged.error());
+  say_finished(decl, result, Milliseconds(0));
+  keep_record(step, result);
+  return result;
+}
+
 void StepRunner::say_finished(const StepDecl& decl, const StepResult& result, Milliseconds took) {
   const bool refused = result.progress == Progress::failed && result.error && result.error->kind == ErrorKind::refused;
   Value data = {{"state", refused ? "refused" : std::string(to_string(result.progress))},

@@ -25,6 +25,8 @@ class StepRunner {
   Pipes& pipes() { return pipes_; }
   // Says and records a step that does not run.
   StepResult leave_out(std::size_t step, Progress progress, const std::string& why);
+  // Before anything is done: what is wrong with the step already, said and recorded as its failure.
+  std::optional<StepResult> refuse(std::size_t step);
 
   // Inputs that a remedy has changed, on top of what the playbook says; null takes them away.
   void replace(std::size_t step, Value inputs);
