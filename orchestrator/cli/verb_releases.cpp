@@ -135,7 +135,7 @@ void keep_named(Visit& visit, const std::vector<std::string>& wanted) {
   visit.places = std::move(kept);
 }
 
-int show(const Session& session, const Visit& visit) {
+int show(const Session& session, const Visit& visit, ReleaseFlags flags) {
   if (session.common.json) {
     Value out = Value::array();
     for (const Place& place : visit.places) out.push_back(releases_json(place.title, place.found));
@@ -147,7 +147,7 @@ int show(const Session& session, const Visit& visit) {
   for (const Place& place : visit.places) {
     const bool empty = place.found.servers.empty() && place.found.environments.empty();
     if (empty && elsewhere) continue;
-    out += (out.empty() ? "" : "\n") + releases_table(place.title, place.found);
+    out += (out.empty() ? "" : "\n") + releases_table(place.title, place.found, flags);
   }
   session.console.out(out);
   return kDone;
@@ -308,7 +308,7 @@ int run(const Session& session, const Options& options) {
     return session.fail_with(make_error(ErrorKind::usage, "there is no server " + options.what)
                                  .with_hint("`millwright releases " + name + "` lists what there is"));
   }
-  return show(session, visit);
+  return show(session, visit, parts.empty() ? ReleaseFlags::left_out : ReleaseFlags::shown);
 }
 
 }  // namespace
@@ -334,7 +334,8 @@ void add_releases(CLI::App& app, Session& session) {
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
   verb->footer(
-      "\nLooks at the host and at the containers that run in it; needs root there.\n"
+      "\nLooks at the host and at the containers that run in it; needs root there. Of one\n"
+      "server (HOST/SERVER) the flags of each release are shown; --json has them of all.\n"
       "--prune keeps what runs and, of each server, the last release that passed a\n"
       "test: it goes when the next one has passed. --to is undone when the test fails.\n"
       "Exit codes: 0 done, 1 usage, 4 unreachable, 7 lock held; of --to: those of apply\n"

@@ -43,6 +43,31 @@ std::string text_of(const Value& record, const char* key) {
   return record.contains(key) && record.at(key).is_string() ? record.at(key).get<std::string>() : "";
 }
 
+bool is_among(const std::string& word, std::initializer_list<const char*> flags) {
+  return std::any_of(flags.begin(), flags.end(),
+                     [&](const char* flag) { return word == flag || starts_with(word, std::string(flag) + "="); });
+}
+
+// As playbooks/knowledge/engines.yml spells them, and what their users may write themselves.
+void read_command(const std::vector<std::string>& words, ReleaseRow& row) {
+  row.command = shell_join(words);
+  const auto first =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) { return starts_with(word, "--"); });
+  for (auto word = first; word != words.end(); ++word) {
+    const bool context = is_among(*word, {"--ctx-size", "-c", "--context-length", "--max-model-len"});
+    const bool said =
+        is_among(*word, {"--model", "--model-path", "--alias", "--served-model-name", "--host", "--port"});
+    if (!context && !said) {
+      row.flags.push_back(*word);
+      continue;
+    }
+    const std::size_t equals = word->find('=');
+    const bool apart = equals == std::string::npos && word + 1 != words.end();
+    if (context && (apart || equals != std::string::npos)) row.context = apart ? *(word + 1) : word->substr(equals + 1);
+    if (apart) ++word;
+  }
+}
+
 Result<void> read_release(std::istringstream& words, const std::string& current, ServerRow& server) {
   ReleaseRow row;
   words >> row.number;
@@ -62,11 +87,12 @@ Result<void> read_release(std::istringstream& words, const std::string& current,
   const Value command = record.value("command", Value::array());
   if (command.is_array() &&
       std::all_of(command.begin(), command.end(), [](const Value& one) { return one.is_string(); }))
-    row.command = shell_join(command.get<std::vector<std::string>>());
+    read_command(command.get<std::vector<std::string>>(), row);
+  row.host = text_of(record, "host");
+  row.port = record.value("port", 0);
   if (row.current) {
-    const std::string host = text_of(record, "host");
-    server.host = host == "0.0.0.0" || host == "::" ? "127.0.0.1" : host;
-    server.port = record.value("port", 0);
+    server.host = row.host == "0.0.0.0" || row.host == "::" ? "127.0.0.1" : row.host;
+    server.port = row.port;
     server.has_key = record.value("has_key", false);
   }
   server.releases.push_back(std::move(row));
@@ -76,6 +102,17 @@ Result<void> read_release(std::istringstream& words, const std::string& current,
 std::string model_name(const ReleaseRow& row) {
   return row.model.substr(row.model.rfind('/') + 1) +
          (row.model_sha256.empty() ? "" : " (" + row.model_sha256.substr(0, 12) + ")");
+}
+
+std::string columns(const std::vector<std::vector<std::string>>& rows);
+
+std::string flags_table(const NodeReleases& found) {
+  std::vector<std::vector<std::string>> rows = {{"server", "release", "flags"}};
+  for (const ServerRow& server : found.servers) {
+    for (const ReleaseRow& row : server.releases)
+      rows.push_back({server.name, std::to_string(row.number), row.flags.empty() ? "-" : shell_join(row.flags)});
+  }
+  return columns(rows);
 }
 
 // Cells padded to the widest of their column.
@@ -150,18 +187,21 @@ Result<NodeReleases> parse_releases(const std::string& text) {
   return out;
 }
 
-std::string releases_table(const std::string& node, const NodeReleases& found) {
+std::string releases_table(const std::string& node, const NodeReleases& found, ReleaseFlags flags) {
   if (found.servers.empty() && found.environments.empty()) return node + ": no server of millwright\n";
-  std::vector<std::vector<std::string>> rows = {{node, "release", "engine", "model", "verified", "state"}};
+  std::vector<std::vector<std::string>> rows = {
+      {node, "release", "engine", "model", "port", "context", "verified", "state"}};
   for (const ServerRow& server : found.servers) {
-    if (server.releases.empty()) rows.push_back({server.name, "-", "-", "-", "-", server.active});
+    if (server.releases.empty()) rows.push_back({server.name, "-", "-", "-", "-", "-", "-", server.active});
     for (const ReleaseRow& row : server.releases) {
       rows.push_back({server.name, std::to_string(row.number), row.engine + " " + row.version, model_name(row),
+                      row.port > 0 ? std::to_string(row.port) : "-", row.context.empty() ? "-" : row.context,
                       row.verified() ? row.verdict + " " + row.verified_at : "no",
                       row.current ? "current, " + server.active : ""});
     }
   }
   std::string out = columns(rows);
+  if (flags == ReleaseFlags::shown) out += "\n" + flags_table(found);
   if (found.environments.empty()) return out;
   rows = {{"environment", "size", "used by"}};
   for (const EnvironmentRow& row : found.environments) {
@@ -187,6 +227,10 @@ Value releases_json(const std::string& node, const NodeReleases& found) {
                           {"model", row.model},
                           {"model_sha256", row.model_sha256},
                           {"environment", row.environment},
+                          {"host", row.host},
+                          {"port", row.port > 0 ? Value(row.port) : Value()},
+                          {"context", row.context.empty() ? Value() : Value(row.context)},
+                          {"flags", row.flags},
                           {"command", row.command},
                           {"made_by_run", row.run},
                           {"verified", row.verified() ? Value(row.verdict) : Value()},

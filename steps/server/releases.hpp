@@ -18,9 +18,14 @@ struct ReleaseRow {
   std::string model_sha256;  // empty: not known
   std::string environment;   // folder
   std::string command;       // one line, for people
-  std::string run;           // that made it
-  std::string verdict;       // of its last test that passed: "pass", "degraded"; empty: never
-  std::string verified_at;   // ISO 8601, UTC
+  std::string host;          // as it was told to listen
+  int port = 0;              // 0: not known
+  std::string context;       // tokens, of the command line; empty: the engine's own
+  // The rest of its command line: without the program and what is said above.
+  std::vector<std::string> flags;
+  std::string run;          // that made it
+  std::string verdict;      // of its last test that passed: "pass", "degraded"; empty: never
+  std::string verified_at;  // ISO 8601, UTC
 
   bool verified() const { return !verdict.empty(); }
 };
@@ -54,7 +59,9 @@ std::string releases_script();
 // invalid: a text that this script did not print.
 Result<NodeReleases> parse_releases(const std::string& text);
 
-std::string releases_table(const std::string& node, const NodeReleases& found);
+enum class ReleaseFlags { left_out, shown };
+std::string releases_table(const std::string& node, const NodeReleases& found,
+                           ReleaseFlags flags = ReleaseFlags::left_out);
 Value releases_json(const std::string& node, const NodeReleases& found);
 
 // What may go: releases that neither run nor are the last verified one of their server (which is kept until the next

@@ -15,20 +15,14 @@ namespace fs = std::filesystem;
 // A node's folders, made for real, with the scripts that look at them and clean them.
 class ReleasesTest : public ::testing::Test {
  protected:
-  void release(const std::string& server, int number, const std::string& version, const std::string& verified = {}) {
+  void release(const std::string& server, int number, const std::string& version, const std::string& verified = {},
+               const std::vector<std::string>& command = {"/bin/x", "a b"}) {
     const std::string folder = "var/servers/" + server + "/releases/" + std::to_string(number) + "/";
     const std::string environment = "/opt/millwright/engines/sglang-" + version;
-    const Value record = {{"server", server},
-                          {"engine", "sglang"},
-                          {"version", version},
-                          {"environment", environment},
-                          {"model", "/srv/gemma"},
-                          {"model_sha256", std::string(64, 'a')},
-                          {"host", "0.0.0.0"},
-                          {"port", 30000},
-                          {"device", "cpu"},
-                          {"made_by_run", "r1"},
-                          {"command", {"/bin/x", "a b"}}};
+    const Value record = {{"server", server},           {"engine", "sglang"},    {"version", version},
+                          {"environment", environment}, {"model", "/srv/gemma"}, {"model_sha256", std::string(64, 'a')},
+                          {"host", "0.0.0.0"},          {"port", 30000},         {"device", "cpu"},
+                          {"made_by_run", "r1"},        {"command", command}};
     shell_.write(folder + "release.json", replace_all(record.dump(2), "/opt/millwright", shell_.path("opt")));
     shell_.write(folder + "run", "#!/bin/sh\nexec " + shell_.path("opt/engines/sglang-" + version) + "/bin/serve\n");
     if (!verified.empty()) shell_.write(folder + "verified", verified + " r1\n");
@@ -84,14 +78,41 @@ TEST_F(ReleasesTest, WhatIsThereIsListed) {
   ASSERT_EQ(found.environments.size(), 3U);
   EXPECT_GT(found.together, 3U * 4096U);
   const std::string table = releases_table("gpu1", found);
-  EXPECT_NE(table.find("llm   1        sglang 0.5.9   gemma (aaaaaaaaaaaa)  pass 2026-11-30T10:00:00Z\n"),
-            std::string::npos)
+  EXPECT_NE(
+      table.find("llm   1        sglang 0.5.9   gemma (aaaaaaaaaaaa)  30000  -        pass 2026-11-30T10:00:00Z\n"),
+      std::string::npos)
       << table;
   EXPECT_NE(table.find("current, "), std::string::npos) << table;
   EXPECT_NE(table.find("its installation was interrupted"), std::string::npos) << table;
   const Value json = releases_json("gpu1", found);
   EXPECT_EQ(json["servers"][0]["releases"][1]["verified"], nullptr);
   EXPECT_EQ(json["environments"][0]["used_by"], Value({"llm 2"}));
+}
+
+TEST_F(ReleasesTest, PortContextAndFlagsOfEachReleaseAreShown) {
+  release(
+      "llm", 1, "0.5.9", "",
+      {"/opt/x/bin/python", "-m", "sglang.launch_server", "--model-path", "/srv/gemma", "--host", "0.0.0.0", "--port",
+       "30000", "--context-length", "2048", "--served-model-name", "tiny", "--tp-size", "2", "--chat-template", "a b"});
+  release("llm", 2, "0.5.11", "", {"/opt/x/bin/vllm", "serve", "/srv/gemma", "--port", "8001", "--max-model-len=4k"});
+  release("llm", 3, "0.5.11", "", {"/opt/x/bin/llama-server", "--model", "/m.gguf", "-c", "512", "--jinja", "-c"});
+  current("llm", 2);
+  const NodeReleases found = look();
+  const auto& rows = found.servers.at(0).releases;
+  EXPECT_EQ(rows.at(0).context, "2048");
+  EXPECT_EQ(rows.at(0).flags, (std::vector<std::string>{"--tp-size", "2", "--chat-template", "a b"}));
+  EXPECT_EQ(rows.at(1).context, "4k");
+  EXPECT_TRUE(rows.at(1).flags.empty());
+  EXPECT_EQ(rows.at(2).context, "512");
+  EXPECT_EQ(rows.at(2).flags, std::vector<std::string>{"--jinja"}) << "a flag without a value is the last word";
+  const std::string shown = releases_table("gpu1", found, ReleaseFlags::shown);
+  EXPECT_NE(shown.find("30000  2048 "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("llm     1        --tp-size 2 --chat-template 'a b'\n"), std::string::npos) << shown;
+  EXPECT_EQ(releases_table("gpu1", found).find("--tp-size"), std::string::npos);
+  const Value json = releases_json("gpu1", found)["servers"][0]["releases"];
+  EXPECT_EQ(json[0]["flags"], Value({"--tp-size", "2", "--chat-template", "a b"}));
+  EXPECT_EQ(json[0]["context"], "2048");
+  EXPECT_EQ(json[0]["port"], 30000);
 }
 
 TEST_F(ReleasesTest, TheLastVerifiedOneIsKeptUntilTheNextIsVerified) {
