@@ -110,13 +110,16 @@ void from_file(const std::string& path, Value& into, std::vector<Error>& errors)
   }
 }
 
-// At blanks outside of quotes, as Ansible does; nothing where a quote is not closed. All else stays as it is written: a
-// backslash is a backslash.
+// At blanks outside of quotes, as Ansible does, and of a list (name=[a, b]); nothing where a quote is not closed. All
+// else stays as it is written: a backslash is a backslash.
 std::optional<std::vector<std::string>> split_values(const std::string& given) {
   std::vector<std::string> words(1);
   char quote = '\0';
+  int lists = 0;
   for (const char c : given) {
-    if (quote == '\0' && (c == ' ' || c == '\t' || c == '\n')) {
+    if (quote == '\0' && c == '[' && (lists > 0 || ends_with(words.back(), "="))) ++lists;
+    if (quote == '\0' && c == ']' && lists > 0) --lists;
+    if (quote == '\0' && lists == 0 && (c == ' ' || c == '\t' || c == '\n')) {
       if (!words.back().empty()) words.emplace_back();
       continue;
     }

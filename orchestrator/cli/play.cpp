@@ -10,6 +10,7 @@
 #include "orchestrator/base/read_file.hpp"
 #include "orchestrator/base/text.hpp"
 #include "orchestrator/base/units.hpp"
+#include "orchestrator/base/yaml.hpp"
 #include "orchestrator/cli/playbook_file.hpp"
 #include "orchestrator/engine/secrets.hpp"
 
@@ -133,6 +134,29 @@ Result<PlayHost> play_host(const Inventory& inventory, const std::string& host) 
   return out;
 }
 
+namespace {
+
+// A list on the command line, as -e 'flags=["--a", "1"]': what is no list there is text of its own.
+Value with_lists(const Playbook& playbook, Value given, Errors& errors) {
+  for (const auto& [name, input] : playbook.inputs) {
+    const auto text = given.find(name);
+    if (input.spec.type != ValueType::list || text == given.end() || !text->is_string()) continue;
+    const std::string written(trim(text->get<std::string>()));
+    if (!starts_with(written, "[")) continue;
+    const auto node = parse_yaml(written, "-e " + name);
+    if (node && node->kind == YamlKind::sequence) {
+      *text = node->to_value();
+    } else {
+      *text = Value::array();
+      errors.push_back(make_error(ErrorKind::usage, fmt::format("-e {}: begins with [ but is no list", name))
+                           .with_hint("as in -e '" + name + "=[\"--a\", \"1\"]'"));
+    }
+  }
+  return given;
+}
+
+}  // namespace
+
 tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegistry& registry,
                                         const PlayOptions& options) {
   Errors errors;
@@ -148,7 +172,7 @@ tl::expected<Play, Errors> prepare_play(const Session& session, const StepRegist
   if (!wait) errors.push_back(wrap(wait.error(), "reading --lock-wait"));
   if (book != nullptr) check_options(options, *book, errors);
   if (book != nullptr && given != nullptr) {
-    const auto inputs = resolve_inputs(*book, *given);
+    const auto inputs = resolve_inputs(*book, with_lists(*book, *given, errors));
     if (const Value* resolved = value_or_errors(inputs, errors)) {
       play.inputs = *resolved;
       hide_secret_inputs(*book, play.inputs);  // before a message can hold one
