@@ -43,6 +43,7 @@ Result<void> read_command(const Value& row, EngineProfile& out) {
   using Words = std::vector<std::string>;
   using Environment = std::map<std::string, std::string>;
   out.fits_memory_itself = row.value("memory", "") == "engine";
+  out.model_is_file = row.value("model", "") == "file";
   for (const auto& [name, words] : row.at("flags").items()) out.flags[name] = words.get<Words>();
   out.env = row.value("env", Environment{});
   const Value none = Value::object();

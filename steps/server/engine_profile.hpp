@@ -60,6 +60,7 @@ struct EngineProfile {
   bool finds_device_itself = false;  // `device: auto` adds nothing
   ApiKeyWay api_key;
   bool fits_memory_itself = false;  // its memory flags are its own affair
+  bool model_is_file = false;       // never a folder
   std::vector<LogStage> stages;
   std::regex ready;
   std::vector<LogFact> facts;

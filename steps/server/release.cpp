@@ -224,7 +224,8 @@ std::vector<Question> deployed_questions(const ServerSpec& spec) {
       {.key = "environment_damage",
        .script = environment_damage_script(fill(std::string("\"") + kEnvironmentOfCurrent + "\"", spec, 0))},
       {.key = "active", .script = fill(kActive, spec, 0)},
-      {.key = "model", .script = fill("if [ -e @MODEL@ ]; then echo there; fi\n", spec, 0)},
+      {.key = "model",
+       .script = fill("if [ -d @MODEL@ ]; then echo folder; elif [ -e @MODEL@ ]; then echo there; fi\n", spec, 0)},
       {.key = "gpus", .script = "for d in /dev/nvidia[0-9]*; do if [ -c \"$d\" ]; then echo there; break; fi; done\n"},
       {.key = "port", .script = port_holder_script(spec)},
   };
@@ -263,7 +264,8 @@ DeployedServer read_deployed(const Answers& answers) {
     words >> out.restarts >> age;
     out.dies_again_and_again = out.restarts >= kLoopRestarts && age < kLoopSeconds;
   }
-  out.model_there = answers.text("model") == "there";
+  out.model_is_folder = answers.text("model") == "folder";
+  out.model_there = out.model_is_folder || answers.text("model") == "there";
   out.gpus_there = answers.text("gpus") == "there";
   out.port_holder = answers.text("port");
   return out;

@@ -41,6 +41,7 @@ struct DeployedServer {
   bool dies_again_and_again = false;  // it runs, but only since the last of several restarts
   std::string active;                 // of the unit
   bool model_there = false;
+  bool model_is_folder = false;
   bool gpus_there = false;  // NVIDIA's
   std::string
       port_holder;  // who listens on our port and is not this server, "pid 77 (nginx, nginx.service)"; empty: none

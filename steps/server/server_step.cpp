@@ -153,6 +153,13 @@ class Deployment {
                       .with_hint("let a model step put it there, and give this step its output: model: \"{{ "
                                  "steps.weights.path }}\""));
     }
+    // The others read a folder, and vLLM a file as well; llama.cpp would end in its loader's words.
+    if (deployed_.model_is_folder && profile_.model_is_file) {
+      return fail(make_error(ErrorKind::refused, spec_.model + " is a folder; " + profile_.title +
+                                                     " takes one GGUF file (of several parts: the first)")
+                      .with_class("file_missing")
+                      .with_hint("name the file in it: model: " + spec_.model + "/NAME.gguf"));
+    }
     return {};
   }
 
