@@ -26,11 +26,17 @@ class FakeNode final : public StepNode {
   std::vector<std::string> tunnels;  // "host:port" asked for
 
   std::string name() const override { return "node1"; }
-  Result<Answer> run(const NodeCommand& command) override { return on_run(command.script); }
+  int batches = 0;  // waits for the node: of one command, or of several sent together
+
+  Result<Answer> run(const NodeCommand& command) override {
+    ++batches;
+    return on_run(command.script);
+  }
   Result<std::vector<Answer>> run_all(const std::vector<NodeCommand>& commands) override {
+    ++batches;
     std::vector<Answer> answers;
     for (const NodeCommand& command : commands) {
-      auto answer = run(command);
+      auto answer = on_run(command.script);
       if (!answer) return fail(answer.error());
       answers.push_back(*answer);
     }

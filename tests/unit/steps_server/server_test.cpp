@@ -1,12 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "orchestrator/base/text.hpp"
 #include "steps/server/launch_command.hpp"
 #include "steps/server/planner/engine_facts.hpp"
 #include "steps/server/release.hpp"
 #include "steps/server/server_step.hpp"
+#include "tests/unit/steps_core/fake_context.hpp"
 
 namespace millwright {
 namespace {
@@ -361,6 +363,73 @@ TEST_F(ServerTest, WheelsArePinnedAndPythonIsChecked) {
   EXPECT_EQ(plan_environment(job, answers)->actions.at(0).title, "install libgomp1, python3-venv");
   answers.set("python", {0, "3.9\nvenv\n", ""});
   EXPECT_NE(plan_environment(job, answers).error().message.find("needs Python 3.10"), std::string::npos);
+}
+
+TEST_F(ServerTest, AFolderIsNoModelOfAnEngineThatTakesAFile) {
+  const auto run = [this](const char* engine, const std::string& there) {
+    testing_tools::FakeContext context(inputs({{"engine", engine}, {"model", "/srv/models/gemma"}}));
+    context.machine.on_run = [&](const std::string& script) {
+      return Answer{0,
+                    script.find("-d '/srv/models/gemma'") != std::string::npos ||
+                            script.find("-d /srv/models/gemma") != std::string::npos
+                        ? there
+                        : "",
+                    ""};
+    };
+    const auto done = step_.run(context);
+    return done ? std::string() : done.error().message + " / " + done.error().hint;
+  };
+  const std::string folder = run("llama.cpp", "folder\n");
+  EXPECT_NE(folder.find("/srv/models/gemma is a folder; llama.cpp takes one GGUF file"), std::string::npos) << folder;
+  EXPECT_NE(folder.find("model: /srv/models/gemma/NAME.gguf"), std::string::npos) << folder;
+  EXPECT_NE(run("llama.cpp", "").find("there is no model /srv/models/gemma"), std::string::npos);
+  EXPECT_EQ(run("sglang", "folder\n").find("is a folder"), std::string::npos);
+}
+
+// One batch of questions and one request through the tunnel, of every engine: an HTTP answer is what "it runs" means,
+// and nothing that is sure to be on a node could ask for it in the batch.
+TEST_F(ServerTest, ASecondRunIsOneBatchAndOneRequest) {
+  for (const char* engine : {"llama.cpp", "sglang", "vllm"}) {
+    testing_tools::FakeContext context(inputs({{"engine", engine}, {"model", "/srv/m"}, {"device", "cpu"}}));
+    const EngineProfile profile = engine_profile(knowledge_, engine).value();
+    const auto spec = server_spec(profile, context.inputs());
+    ASSERT_TRUE(spec.has_value()) << render(spec.error());
+    const auto job = install_job(spec->engine, spec->version, spec->source, profile.executable);
+    const std::string identity = find_installer(spec->source.at("method").get<std::string>())->identity(*job);
+    Release there = make_release(*spec, profile, identity, "an earlier run");
+    there.record["memory"] = {{"asked", there.digest}, {"flags", Value::array()}};
+    std::map<std::string, std::string> says = {{"current", "releases/1\n"},
+                                               {"releases", "1 " + there.record.dump() + "\n"},
+                                               {"record", there.record.dump(2) + "\n"},
+                                               {"files", there.record.at("run_sha256").get<std::string>() + "\n" +
+                                                             there.record.at("unit_sha256").get<std::string>() + "\n"},
+                                               {"enabled", "enabled\n"},
+                                               {"active", "active\n0 4000\n"},
+                                               {"model", std::string(engine) == "llama.cpp" ? "there\n" : "folder\n"}};
+    std::map<std::string, std::string> by_script;
+    for (const Question& question : deployed_questions(*spec)) by_script[question.script] = says[question.key];
+    context.machine.on_run = [&](const std::string& script) {
+      EXPECT_EQ(by_script.count(script), 1U) << "asked besides: " << script;
+      return Answer{0, by_script[script], ""};
+    };
+    int requests = 0;
+    context.web.on_send = [&](const HttpRequest& request) {
+      ++requests;
+      EXPECT_TRUE(ends_with(request.url, "/v1/models"));
+      HttpResponse response;
+      response.status = 200;
+      response.complete = true;
+      response.body = R"({"data": [{"id": "m"}]})";
+      return response;
+    };
+    const auto done = step_.run(context);
+    ASSERT_TRUE(done.has_value()) << engine << ": " << render(done.error());
+    EXPECT_EQ(done->state, StepState::ok) << engine;
+    EXPECT_EQ(context.machine.batches, 1) << engine;
+    EXPECT_EQ(context.machine.tunnels.size(), 1U) << engine;
+    EXPECT_EQ(requests, 1) << engine;
+    EXPECT_TRUE(context.acted.empty()) << engine;
+  }
 }
 
 TEST_F(ServerTest, WrongInputsAreNamed) {
