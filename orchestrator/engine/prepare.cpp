@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "orchestrator/base/redact.hpp"
@@ -222,13 +223,34 @@ Result<std::optional<std::vector<Unit>>> units_of(const RunContext& run, const P
   return std::optional(std::move(units));
 }
 
+namespace {
+
+Result<Value> given_inputs(const StepDecl& decl, const Signature& signature, const Scope& scope) {
+  Result<Value> given = decl.with.render(scope);
+  if (!given) return fail(wrap(given.error(), "working out the inputs of step " + decl.id));
+  if (!given->is_object() && !given->is_null() && !signature.positional.empty()) {
+    given = Value{{signature.positional, *given}};
+  }
+  if (given->is_null()) given = Value::object();
+  return given;
+}
+
+// All inputs are known.
+std::vector<Error> wrong_as_given(const StepDecl& decl, const AnyStepKind& kind, const Scope& scope) {
+  Result<Value> given = given_inputs(decl, kind.signature(), scope);
+  if (!given) return {given.error()};
+  tl::expected<Value, std::vector<Error>> checked = check_inputs(kind.signature(), *given);
+  if (!checked) return checked.error();
+  hide_secrets(kind.signature(), *checked);
+  return kind.check(Inputs(std::move(*checked)));
+}
+
+}  // namespace
+
 Result<void> judge(const RunContext& run, const PlayHost& host, const Unit& unit) {
   const StepDecl& decl = *unit.decl;
-  if (decl.when && !known_now(run, host, decl.when->references())) return {};
-  if (known_now(run, host, decl.with.references())) {
-    const Result<std::optional<Prepared>> prepared = prepare(run, host, unit, {});
-    return prepared ? Result<void>() : fail(prepared.error());
-  }
+  const AnyStepKind* kind = run.services.registry->find(decl.uses);
+  if (kind == nullptr || (decl.when && !known_now(run, host, decl.when->references()))) return {};
   Result<Value> object = scope_of(run, host, decl, &unit);
   if (!object) return fail(object.error());
   const ObjectScope scope(std::move(*object), &run.secrets);
@@ -237,7 +259,15 @@ Result<void> judge(const RunContext& run, const PlayHost& host, const Unit& unit
     if (!condition) return fail(wrap(condition.error(), "working out when of step " + decl.id));
     if (!truthy(*condition)) return {};
   }
-  const std::vector<Error> errors = wrong_already(run, host, decl, scope);
+  std::vector<Error> errors = known_now(run, host, decl.with.references()) ? wrong_as_given(decl, *kind, scope)
+                                                                           : wrong_already(run, host, decl, scope);
+  // A file here may be what an earlier step makes.
+  errors.erase(std::remove_if(errors.begin(), errors.end(),
+                              [&](const Error& error) {
+                                const InputSpec* input = kind->signature().find_input(error.detail);
+                                return input != nullptr && input->controller_file;
+                              }),
+               errors.end());
   return errors.empty() ? Result<void>() : fail(joined(errors, decl));
 }
 
@@ -260,15 +290,11 @@ Result<std::optional<Prepared>> prepare(const RunContext& run, const PlayHost& h
     const std::vector<Error> errors = wrong_already(run, host, decl, scope);
     return errors.empty() ? Result<std::optional<Prepared>>(std::nullopt) : fail(joined(errors, decl));
   }
-  Result<Value> given = decl.with.render(scope);
-  if (!given) return fail(wrap(given.error(), "working out the inputs of step " + decl.id));
   const AnyStepKind* kind = run.services.registry->find(decl.uses);
   if (kind == nullptr) return fail(make_error(ErrorKind::invalid, "no step kind " + decl.uses).at(decl.mark));
   const Signature& signature = kind->signature();
-  if (!given->is_object() && !given->is_null() && !signature.positional.empty()) {
-    given = Value{{signature.positional, *given}};
-  }
-  if (given->is_null()) given = Value::object();
+  Result<Value> given = given_inputs(decl, signature, scope);
+  if (!given) return fail(given.error());
   if (replace.is_object()) given->update(replace);
   tl::expected<Value, std::vector<Error>> checked = check_inputs(signature, *given);
   if (!checked) return fail(joined(checked.error(), decl));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "steps/core/register.hpp"
 #include "tests/unit/engine/harness.hpp"
 
 namespace millwright::testing {
@@ -42,6 +43,15 @@ TEST(Refused, WhatMayNotRunOrMayFailIsLeftUntilItsTurn) {
     ASSERT_TRUE(bench.apply(wrong_later(more))) << more;
     EXPECT_TRUE(std::filesystem::exists(bench.dir("h1") + "/a")) << more;
   }
+  // A file on this machine may be made by a step before.
+  Bench files;
+  register_core_steps(files.registry);
+  const std::string made = files.folder.path() + "/made.sh";
+  EXPECT_TRUE(files.apply("name: x\nhosts: all\nvars: {f: \"" + made +
+                          "\"}\nsteps:\n  - {id: first, uses: command, with: {run: \"echo : >" + made +
+                          "\"}}\n  - {id: second, uses: script, with: {source: \"{{ vars.f }}\"}}\n"))
+      << (files.error ? render(*files.error) : "");
+  EXPECT_EQ(files.results(), (Lines{"h1 first changed", "h1 second changed"}));
   Bench items;
   ASSERT_TRUE(items.apply(
       "name: x\nhosts: all\nvars: {v: [one, nonsense]}\nsteps:\n  - {id: first, uses: release, with: {path: "
