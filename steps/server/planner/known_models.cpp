@@ -62,15 +62,22 @@ void scale(WeightParts& parts, double bytes) {
   for (double* one : {&parts.embedding, &parts.head, &parts.vision, &parts.other}) *one *= factor;
 }
 
-// The size that a log or file list says for this format, if one does.
-void published_size(const Value& row, const std::string& format, Model& model) {
-  for (const Value& checkpoint : row.value("checkpoints", Value::array())) {
+// The size that a log or file list says for this format, if one does: of the very repository where that is known, since
+// builds of one format differ by gigabytes.
+void published_size(const Value& row, const std::string& format, const std::string& name, Model& model) {
+  const Value* best = nullptr;
+  const Value checkpoints = row.value("checkpoints", Value::array());
+  for (const Value& checkpoint : checkpoints) {
     if (checkpoint.at("format").get<std::string>() != format) continue;
-    scale(model.weights, checkpoint.at("gib").get<double>() * kGiB);
-    model.weight_source = WeightSource::published;
-    model.notes.push_back("size of the weights: " + checkpoint.at("source").get<std::string>());
-    return;
+    const std::string repository = checkpoint.value("repository", "");
+    const bool its_own = lower(repository) == lower(name);
+    if (its_own) model.repository = repository;
+    if (its_own || (repository.empty() && best == nullptr)) best = &checkpoint;
   }
+  if (best == nullptr) return;
+  scale(model.weights, best->at("gib").get<double>() * kGiB);
+  model.weight_source = WeightSource::published;
+  model.notes.push_back("size of the weights: " + best->at("source").get<std::string>());
 }
 
 Failure unknown(const Knowledge& knowledge, const std::string& name) {
@@ -137,7 +144,7 @@ Result<Model> known_model(const Knowledge& knowledge, const std::string& name) {
   if (format.empty()) format = model.shape.quant.method.empty() ? "bf16" : model.shape.quant.method;
   model.weights = weights_of_config(model.shape);
   model.source = row->at("source").get<std::string>();
-  published_size(*row, format, model);
+  published_size(*row, format, name, model);
   return model;
 }
 

@@ -286,6 +286,12 @@ TEST(KnownModels, by_any_part_of_the_name_and_format) {
   EXPECT_TRUE(known_model(shipped(), "unsloth/Qwen3.6-27B-FP8").has_value());
   const auto fp8 = known_model(shipped(), "Qwen/Qwen3.6-27B-FP8");
   EXPECT_NEAR(fp8->weights.total() / kGiB, 28.56, 0.01);
+  // Builds of one format differ: each by its own name, any other by what is known of the format.
+  const auto gib = [](const char* name) { return known_model(shipped(), name)->weights.total() / kGiB; };
+  EXPECT_NEAR(gib("Inferact/Qwen3.8-27B-NVFP4"), 24.04, 0.01);
+  EXPECT_NEAR(gib("unsloth/qwen3.8-27b-nvfp4"), 21.28, 0.01);
+  EXPECT_NEAR(gib("somebody/Qwen3.8-27B-NVFP4"), 19.75, 0.01);
+  EXPECT_EQ(known_model(shipped(), "inferact/qwen3.8-27b-nvfp4")->repository, "Inferact/Qwen3.8-27B-NVFP4");
   const auto wrong = known_model(shipped(), "Qwen/Qwen3.6-27C");
   ASSERT_FALSE(wrong.has_value());
   EXPECT_NE(wrong.error().hint.find("Qwen3.6-27B"), std::string::npos);
