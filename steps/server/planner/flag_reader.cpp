@@ -22,7 +22,9 @@ struct Rule {
   const char* words;    // what is possible
 };
 
-constexpr const char* kCount = "a whole number from 1";
+constexpr const char* kCount = "a whole number from 1 to 2000000000";
+constexpr double kMostCount = 2e9;  // what an engine keeps in 32 bits
+constexpr double kMostBytes = 64.0 * 1024 * 1024 * 1024 * 1024;
 constexpr const char* kToggle = "a switch: given alone or with true; left out, or false";
 // What the engines themselves understand, and what their flag table spells as true and false.
 constexpr const char* kTrue = " true True yes on 1 ";
@@ -106,6 +108,8 @@ const Rule* rule_of(const std::string& name, const EngineFacts& facts) {
 }
 
 bool in_range(const Rule& rule, double number) {
+  const bool bytes = std::string_view(rule.name) == "kv-cache-memory-bytes";
+  if (rule.wants != Wants::real && number > (bytes ? kMostBytes : kMostCount)) return false;
   if (!std::isfinite(number) || number < rule.least || (rule.above_least && number <= rule.least)) return false;
   return rule.most <= 0 || number <= rule.most;
 }
@@ -118,7 +122,10 @@ bool is_number(const Rule& rule, const std::string& value) {
   const bool plain = digits.find_first_not_of("0123456789.-+eE") == std::string::npos;
   if (digits.empty() || *end != '\0' || !plain) return false;
   const bool whole = number == std::floor(number) && digits.find_first_of(".eE") == std::string::npos;
-  return in_range(rule, number) && (rule.wants == Wants::real || letter || whole);
+  Settings written;
+  written.set("value", value);
+  return in_range(rule, letter ? written.number("value", number) : number) &&
+         (rule.wants == Wants::real || letter || whole);
 }
 
 bool is_draft_config(const std::string& value) {

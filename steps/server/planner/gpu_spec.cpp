@@ -81,8 +81,9 @@ Result<Gpu> named_gpu(const Knowledge& knowledge, std::string_view name) {
   const auto near = nearest(wanted, names);
   return fail(
       make_error(ErrorKind::usage, fmt::format("there is no GPU '{}' in what is known here", name))
-          .with_hint(near ? fmt::format("did you mean '{}'? Any other works with its size: {}:48GiB", *near, name)
-                          : fmt::format("say how large it is: {}:48GiB", name)));
+          .with_hint(
+              near ? fmt::format("did you mean '{}'? Any other works with its size: {}:48GiB", *near, name)
+                   : fmt::format("say how large it is, as in {}:48GiB; several as in 2xA6000 or rtx-3090*2", name)));
 }
 
 bool is_size(const std::string& word) {

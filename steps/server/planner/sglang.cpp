@@ -252,6 +252,8 @@ Outcome sglang_outcome(const Query& query, const Layout& layout, Scenario scenar
                fmt::format("max_running_request is zero: {} state slots, and one request takes {}", out.state_slots,
                            states.ratio),
                missing);
+  if (!shape.hybrid() && sized && out.max_running < 1)
+    out.end_at(Stage::pool_sizing, "AssertionError: max_running_request is zero", 2 * least_cell / kGiB);
   if (beside < 0)
     out.end_at(Stage::after_pool,
                "torch.OutOfMemoryError: CUDA out of memory (after the pools: graphs, warm-up or the first long prompt)",

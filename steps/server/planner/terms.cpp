@@ -71,9 +71,10 @@ Result<void> Given::set(const std::string& term, const std::string& value) {
   for (const Name& name : known) {
     names.emplace_back(name.name);
     if (term != name.name) continue;
+    constexpr double kMostGiven = 65536;  // no GPU has as much
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
-    if (value.empty() || *end != '\0' || !std::isfinite(number) || number < 0)
+    if (value.empty() || *end != '\0' || !std::isfinite(number) || number < 0 || number > kMostGiven)
       return fail(make_error(ErrorKind::usage, fmt::format("'{}' is no number of GiB for {}", value, term))
                       .with_hint("as in --given weights_gib=14.99"));
     this->*name.field = number;

@@ -228,13 +228,13 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
   for (std::size_t rank = 0; rank < memory.size(); ++rank) {
     const RankMemory& one = memory[rank];
     const Gpu& gpu = gpu_of_rank(query, static_cast<int>(rank));
-    const double pool = std::max(
-        0.0, std::min(one.pool,
-                      count *
-                          (layout.pp > 1
-                               ? vllm_blocks(query, layout, settings, static_cast<int>(rank) / layout.tp).block_bytes
-                               : blocks.block_bytes) /
-                          kGiB));
+    const double block_bytes =
+        layout.pp > 1 ? vllm_blocks(query, layout, settings, static_cast<int>(rank) / layout.tp).block_bytes
+                      : blocks.block_bytes;
+    const double in_blocks = count * block_bytes / kGiB;
+    // A number of blocks that was asked for is allocated, whatever there is room for.
+    const double pool =
+        query.set.has("num-gpu-blocks-override") ? in_blocks : std::max(0.0, std::min(one.pool, in_blocks));
     RankOutcome row;
     row.total_gib = gpu.total_gib;
     row.weights_gib = one.weights;
@@ -252,7 +252,7 @@ Outcome vllm_outcome(const Query& query, const Layout& layout, Scenario scenario
     // A tenant that was there before takes from the same GPU.
     const double tenant = gpu.free_gib >= 0 ? std::max(0.0, gpu.total_gib - gpu.free_gib) : 0;
     row.headroom_gib = gpu.total_gib - tenant - one.weights - one.activation - one.non_torch - one.graphs - pool;
-    if (row.headroom_gib < 0 && !query.given.kv_pool_gib && !query.set.has("kv-cache-memory-bytes"))
+    if (row.headroom_gib < 0 && !query.given.kv_pool_gib)
       out.end_at(Stage::after_pool, "torch.OutOfMemoryError: CUDA out of memory (while CUDA graphs are captured)",
                  -row.headroom_gib);
     if (!out.starts()) row.headroom_gib = -out.missing_gib;

@@ -53,6 +53,10 @@ TEST(FlagValues, that_are_none_say_what_is_possible) {
                           Case{"llama.cpp", "0.7.0", "ngl=some", "auto or all"},
                           Case{"llama.cpp", "0.7.0", "tensor-split=1,-2", "share"},
                           Case{"llama.cpp", "0.7.0", "fa=maybe", "on, off or auto"},
+                          Case{"vllm", "0.32.0", "max-num-seqs=99999999999", "to 2000000000"},
+                          Case{"vllm", "0.32.0", "max-num-batched-tokens=100T", "8k is 8000"},
+                          Case{"vllm", "0.32.0", "kv-cache-memory-bytes=1000T", "bytes"},
+                          Case{"llama.cpp", "0.7.0", "ctx-size=3000000000", "or 0"},
                           Case{"llama.cpp", "0.7.0", "kvu=2", "a switch"},
                           Case{"vllm", "0.32.0", "enforce-eager=maybe", "given alone or with true"},
                           Case{"vllm", "0.32.0", "no-enable-prefix-caching=", "a switch"},
@@ -109,6 +113,26 @@ TEST(FlagValues, switches_are_on_or_off_under_either_name) {
     const std::string ending = row.launched[0] == '\0' ? "Qwen/Qwen3-8B" : row.launched;
     EXPECT_EQ(line.substr(line.size() - std::min(line.size(), ending.size())), ending) << line;
   }
+}
+
+TEST(FlagValues, that_ask_for_more_than_there_is_do_not_fit) {
+  struct Row {
+    const char* engine;
+    const char* version;
+    const char* flag;
+    const char* says;
+  };
+  for (const Row& row : {Row{"vllm", "0.32.0", "kv-cache-memory-bytes=500G", "CUDA out of memory"},
+                         Row{"vllm", "0.32.0", "num-gpu-blocks-override=10000000", "CUDA out of memory"},
+                         Row{"sglang", "0.5.23", "max-total-tokens=1", "max_running_request is zero"}}) {
+    const Plan plan = asked("Qwen/Qwen3-8B", row.engine, row.version, "H100", {row.flag}).plan();
+    EXPECT_EQ(plan.decision, Decision::does_not_fit) << row.flag << ": " << plan.sentence;
+    EXPECT_NE(plan.engine_says.find(row.says), std::string::npos) << plan.engine_says;
+  }
+  EXPECT_EQ(asked("Qwen/Qwen3-8B", "vllm", "0.32.0", "H100", {"kv-cache-memory-bytes=40G"}).plan().decision,
+            Decision::fits);
+  Given given;
+  EXPECT_FALSE(given.set("weights_gib", "1e30").has_value());
 }
 
 TEST(Tokens, as_a_person_writes_them) {
