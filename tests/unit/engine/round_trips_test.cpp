@@ -3,8 +3,10 @@
 
 #include <filesystem>
 
+#include "orchestrator/base/knowledge.hpp"
 #include "orchestrator/transport/connector.hpp"
 #include "steps/core/register.hpp"
+#include "steps/server/register.hpp"
 #include "tests/support/passing_connection.hpp"
 #include "tests/unit/engine/harness.hpp"
 #include "tests/unit/transport/test_sshd.hpp"
@@ -49,7 +51,7 @@ class RoundTrips : public ::testing::Test {
   std::string here() const { return folder_.path() + "/node"; }
 
   // What the transport counted after login.
-  std::uint64_t apply(const std::string& steps) {
+  std::uint64_t apply(const std::string& steps, ExitCode exit = ExitCode::done) {
     const std::string text = "name: x\nhosts: all\nsteps:\n" + steps;
     auto book = parse_playbook(text, "test.yml", registry_);
     if (!book) ADD_FAILURE() << render(book.error().front());
@@ -67,7 +69,8 @@ class RoundTrips : public ::testing::Test {
     services.registry = &registry_;
     const Result<RunSummary> done = Engine(services, interrupt_).run(*book, text, Value::object(), {host}, options);
     if (!done) ADD_FAILURE() << render(done.error());
-    EXPECT_EQ(done->exit, ExitCode::done) << done->sentence;
+    EXPECT_EQ(done->exit, exit) << done->sentence;
+    sentence_ = done->sentence;
     last_ = done->hosts.at(0);
     return connector_.stats.round_trips;
   }
@@ -97,6 +100,7 @@ class RoundTrips : public ::testing::Test {
   StepRegistry registry_;
   InterruptLevel interrupt_{0};
   HostSummary last_;
+  std::string sentence_;
 };
 
 // Opening a shell counts as one.
@@ -141,6 +145,22 @@ TEST_F(RoundTrips, WhatAnEarlierStepMakesPossibleCostsOneMore) {
   // Until the folder is there, the files under it cannot be planned; all of them are sent together then.
   EXPECT_LE(apply(steps), opening + 4);
   EXPECT_EQ(last_.changed, 11);
+}
+
+// All that a server step asks before it decides, of every engine, is one. This machine has no such model, which is
+// known after that one; what a second run asks besides is one HTTP request (steps_server:
+// ASecondRunIsOneBatchAndOneRequest).
+TEST_F(RoundTrips, WhatAServerStepAsksIsOne) {
+  const auto knowledge = load_knowledge({std::string(SOURCE_DIR) + "/playbooks/knowledge"});
+  ASSERT_TRUE(knowledge) << render(knowledge.error().front());
+  register_server_steps(registry_, *knowledge);
+  for (const char* engine : {"llama.cpp", "sglang", "vllm"}) {
+    const std::string step = "  - {uses: server, with: {name: nobodys, engine: " + std::string(engine) + ", model: \"" +
+                             here() + "/none\", device: cpu}}\n";
+    EXPECT_EQ(apply(step, ExitCode::failed), opening + 1) << engine;
+    EXPECT_NE(sentence_.find("there is no model"), std::string::npos) << sentence_;
+    EXPECT_EQ(last_.changed, 0);
+  }
 }
 
 }  // namespace
