@@ -145,6 +145,8 @@ def test_releases_are_listed_gone_back_to_and_pruned(lab, millwright, inputs, go
     servers, environments = releases(millwright)
     assert servers["llm"][1]["verified"] == "pass" and servers["llm"][1]["current"]
     assert servers["old"][1]["verified"] is None, "it never started"
+    assert servers["llm"][1]["port"] == 8080 and servers["old"][1]["port"] == 8081
+    assert "--model" not in servers["llm"][1]["flags"] and "--model" in servers["llm"][1]["command"]
     millwright.apply(PLAYBOOK, *inputs(version="2026.10.11549", name="old", port=8081), timeout=900).expect(0)
     servers, _ = releases(millwright)
     newest = max(servers["old"])

@@ -159,7 +159,11 @@ Result<Model> from_config(const fs::path& folder) {
     }
   }
   model.weights = weights_of_config(model.shape);
-  const std::string widths = "what its widths, experts and layers make of weights";
+  const std::string widths = fmt::format(
+      "the size of the weights that hidden_size {}, {} layers, intermediate_size {}, {} experts and "
+      "vocab_size {} make",
+      model.shape.hidden, model.shape.layers.size(), model.shape.mlp_width, model.shape.experts.count,
+      model.shape.vocab);
   if (auto checked = check_bytes(model.weights.total(), file, widths); !checked) return fail(checked.error());
   if (fs::exists(folder / "model.safetensors.index.json")) {
     const auto index = read_json(folder / "model.safetensors.index.json");
