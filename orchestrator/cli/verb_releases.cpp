@@ -334,8 +334,8 @@ void add_releases(CLI::App& app, Session& session) {
   add_inventory_options(*verb, options->inventory);
   add_common_options(*verb, session.common);
   verb->footer(
-      "\nLooks at the host and at the containers that run in it; needs root there. Of one\n"
-      "server (HOST/SERVER) the flags of each release are shown; --json has them of all.\n"
+      "\nLooks at the host and at the containers that run in it; needs root there. Of\n"
+      "one server (HOST/SERVER) the flags of each release are shown; --json has all.\n"
       "--prune keeps what runs and, of each server, the last release that passed a\n"
       "test: it goes when the next one has passed. --to is undone when the test fails.\n"
       "Exit codes: 0 done, 1 usage, 4 unreachable, 7 lock held; of --to: those of apply\n"

@@ -11,7 +11,7 @@ namespace millwright {
 
 void add_schema(CLI::App& app, Session& session) {
   const auto what = std::make_shared<std::string>("playbook");
-  CLI::App* verb = app.add_subcommand("schema", "Print a JSON Schema: of playbooks, of events or of fit's answers");
+  CLI::App* verb = app.add_subcommand("schema", "JSON Schema of playbooks, events or fit's answers");
   verb->add_option("what", *what, "playbook (default), events: the lines of --json, or fit: its --json")
       ->type_name("WHAT")
       ->check(CLI::IsMember({"playbook", "events", "fit"}));
